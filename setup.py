@@ -26,8 +26,12 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 STUBS = "generated/stubs"
-FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated",
-           "gradloom._stubs": f"{STUBS}/gradloom-stubs/_stubs"}
+FOLDERS = {
+    "gradloom": "src/gradloom",
+    "gradloom.codegen": "codegen",
+    "gradloom.generated": "generated",
+    "gradloom._stubs": f"{STUBS}/gradloom-stubs/_stubs",
+}
 SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
 
 # pip brings the right setuptools itself, except under --no-build-isolation, where an old one fails obscurely.
@@ -80,6 +84,5 @@ class ReproducibleSdist(sdist):
 
 
 setup(
-    packages=packages(), package_dir=FOLDERS,
-    cmdclass={"build_py": BuildWithSpecification, "sdist": ReproducibleSdist},
+    packages=packages(), package_dir=FOLDERS, cmdclass={"build_py": BuildWithSpecification, "sdist": ReproducibleSdist}
 )

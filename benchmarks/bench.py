@@ -22,13 +22,16 @@ from contender import Contender
 from rows import CONTENDERS, ROWS, Row
 
 MARKERS = "<!-- make bench: table -->", "<!-- make bench: end -->"
-NOTE = ("Medians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
-        "over that with 2 threads. A machine that does other work meanwhile distorts it.")
+NOTE = (
+    "Medians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
+    "over that with 2 threads. A machine that does other work meanwhile distorts it."
+)
 Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) -> seconds
 
 
-def measure(contenders: list[Contender], programs: list[str], rounds: int, budget: float,
-            errors: dict[tuple[str, str], str]) -> Times:
+def measure(
+    contenders: list[Contender], programs: list[str], rounds: int, budget: float, errors: dict[tuple[str, str], str]
+) -> Times:
     """Every program, `rounds` times by turns, in each contender. What fails goes to `errors`."""
     times: Times = {}
     for program in programs:
@@ -121,8 +124,15 @@ def machine(contenders: list[Contender]) -> dict[str, str]:
     from importlib.metadata import version
 
     described = {contender.name: contender.version for contender in contenders if not contender.unavailable}
-    return {"cpu": _cpu(), "cores": str(os.cpu_count()), "system": platform.system(),
-            "load": _load(), "python": platform.python_version(), "numpy": version("numpy"), **described}
+    return {
+        "cpu": _cpu(),
+        "cores": str(os.cpu_count()),
+        "system": platform.system(),
+        "load": _load(),
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        **described,
+    }
 
 
 def _load() -> str:
@@ -183,10 +193,18 @@ def write_json(path: Path, table, about, times: Times, errors) -> None:
     for row in ROWS:
         ratio, verdict = compared(row, table[row.title])
         samples = {name: len(times.get((name, row.program, row.part), ())) for name in table[row.title]}
-        rows.append({"row": row.title, "unit": row.unit, "median": table[row.title], "samples": samples,
-                     "ratio": ratio, "limit": row.limit, "verdict": verdict})
-    failed = [{"library": name, "program": program, "error": text}
-              for (name, program), text in errors.items()]
+        rows.append(
+            {
+                "row": row.title,
+                "unit": row.unit,
+                "median": table[row.title],
+                "samples": samples,
+                "ratio": ratio,
+                "limit": row.limit,
+                "verdict": verdict,
+            }
+        )
+    failed = [{"library": name, "program": program, "error": text} for (name, program), text in errors.items()]
     when = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"when": when, "machine": about, "rows": rows, "failed": failed}
     path.write_text(json.dumps(content, indent=2) + "\n")

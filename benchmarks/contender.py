@@ -24,8 +24,13 @@ class Contender:
         environment = dict(os.environ)
         if threads:
             environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        self._process = subprocess.Popen([sys.executable, __file__, library, threads or "0"], text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, library, threads or "0"],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
         hello = self._receive()
         self.unavailable: str | None = hello.get("error")
         self.version: str = hello.get("version", "")

@@ -52,17 +52,7 @@ def pieces(batch: int) -> dict[str, Piece]:
         g = random.standard_normal(conv.convolution(x, w, b, *SETTINGS).shape, np.float32)
         # The first layer's input needs no gradient.
         mask = [name != "conv1", True, True]
-        add(
-            f"{name} backward",
-            "convolution_backward",
-            conv.convolution_backward,
-            g,
-            x,
-            w,
-            [len(b)],
-            *SETTINGS,
-            mask,
-        )
+        add(f"{name} backward", "convolution_backward", conv.convolution_backward, g, x, w, [len(b)], *SETTINGS, mask)
     for name, image in POOLS.items():
         x = random.standard_normal((batch, *image), np.float32)
         add(f"{name} forward", "max_pool2d_with_indices", pool.max_pool2d_with_indices, x, *WINDOW)

@@ -120,7 +120,7 @@ def indexing(torch) -> Sample:
         results = []
         began = clock()
         for i in range(200):
-            results += [x[i % 8], x[i % 8:], x[index]]
+            results += [x[i % 8], x[i % 8 :], x[index]]
         built = clock()
         gradients = [torch.ones_like(result) for result in results]
         ready = clock()

@@ -79,8 +79,13 @@ def _check_arguments(text: Text, schema: FunctionSchema, found: re.Match[str], a
     elif wants == _MAYBE_NAME and len(arguments) > 1:
         problem = "takes at most one name"
     if problem:
-        form = {_NOTHING: rule, _NAME: f"{rule}(dim)", _COUNT: f"{rule}(3)", _OPERATOR: f"{rule}(sum.dim_IntList)",
-                _MAYBE_NAME: f"{rule}(size)"}[wants]
+        form = {
+            _NOTHING: rule,
+            _NAME: f"{rule}(dim)",
+            _COUNT: f"{rule}(3)",
+            _OPERATOR: f"{rule}(sum.dim_IntList)",
+            _MAYBE_NAME: f"{rule}(size)",
+        }[wants]
         raise text.error(f"`{rule}` {problem}", f"write `{form}`", found.start(1), len(text.value.rstrip()))
     if wants in (_NAMES, _NAME) or wants == _MAYBE_NAME and arguments and arguments[0] not in RANDOM_WORDS:
         _check_names(text, schema, found, arguments)
@@ -91,8 +96,12 @@ def _check_names(text: Text, schema: FunctionSchema, found: re.Match[str], argum
     for word in arguments:
         if word not in names:
             hint = did_you_mean(word, names) or f"its arguments are {', '.join(names) or 'none'}"
-            raise text.error(f"`{schema.name}` has no argument `{shorten(word)}`", hint,
-                             text.value.index(word, found.start(2)), len(word))
+            raise text.error(
+                f"`{schema.name}` has no argument `{shorten(word)}`",
+                hint,
+                text.value.index(word, found.start(2)),
+                len(word),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,15 @@ def table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
     for w in wrappers:
         if w.arrays or "nondeterministic_seeded" in w.native.tags:
             rule = _rule(w, by_name)
-            found.append(BatchedOperator(f"{w.native.family}.{w.function}", w.name, _spelled(w, rule, by_name),
-                                         _parameters(w), ", ".join(p.argument.python_name for p in w.promotes)))
+            found.append(
+                BatchedOperator(
+                    f"{w.native.family}.{w.function}",
+                    w.name,
+                    _spelled(w, rule, by_name),
+                    _parameters(w),
+                    ", ".join(p.argument.python_name for p in w.promotes),
+                )
+            )
     return found
 
 
@@ -190,8 +206,13 @@ def _parameters(w: Wrapper) -> str:
     """The arguments in the order of the schema, tensors with their types."""
     words = []
     for p in w.parameters:
-        kind = {"value": "", "tensor": ": Tensor", "optional": ": Tensor?", "list": ": Tensor[]",
-                "optional_list": ": Tensor?[]"}[p.kind]
+        kind = {
+            "value": "",
+            "tensor": ": Tensor",
+            "optional": ": Tensor?",
+            "list": ": Tensor[]",
+            "optional_list": ": Tensor?[]",
+        }[p.kind]
         words.append(p.argument.python_name + kind)
     return ", ".join(words)
 
@@ -209,6 +230,12 @@ def check_whole(functions: Collection[NativeFunction], known: Callable[[str], ob
         other = known(name)
         if not isinstance(other, FunctionSchema) or other.argument("dim") is None:
             hint = "name the operator that does the same along given dimensions, such as `sum.dim_IntList`"
-            errors.append(text.error(f"there is no operator `{shorten(name)}` with an argument `dim`", hint,
-                                     text.value.index(name), len(name)))
+            errors.append(
+                text.error(
+                    f"there is no operator `{shorten(name)}` with an argument `dim`",
+                    hint,
+                    text.value.index(name),
+                    len(name),
+                )
+            )
     return errors

@@ -10,9 +10,13 @@ from .target import FILES, Target, UsageError, own, project
 
 def add_root(parser: argparse.ArgumentParser) -> None:
     """The --root option, which all commands share."""
-    parser.add_argument("--root", type=Path, metavar="DIR",
-                        help="the checkout, or the folder of a package of operators; default: the one that holds the "
-                             "current folder, else the installed gradloom")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="the checkout, or the folder of a package of operators; default: the one that holds the "
+        "current folder, else the installed gradloom",
+    )
 
 
 def find_root(given: Path | None) -> Path:
@@ -35,8 +39,10 @@ def find_root(given: Path | None) -> Path:
     source = Path(__file__).resolve().parent.parent
     if all((source / f).exists() for f in FILES):
         return source
-    raise UsageError("there is no gradloom checkout here: change to one, or name it with --root DIR; "
-                     "`gradloom new NAME` starts a package of operators of your own")
+    raise UsageError(
+        "there is no gradloom checkout here: change to one, or name it with --root DIR; "
+        "`gradloom new NAME` starts a package of operators of your own"
+    )
 
 
 def find_target(given: Path | None) -> Target:

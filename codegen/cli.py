@@ -28,8 +28,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a finding, 2 wrong usage,
     130 interrupted)."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators, and those of "
-                                                                  "packages, from their YAML files.")
+    parser = argparse.ArgumentParser(
+        prog="gradloom", description="Generate gradloom's operators, and those of packages, from their YAML files."
+    )
     parser.add_argument("--version", action=_Version, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():

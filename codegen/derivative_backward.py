@@ -38,9 +38,7 @@ def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
         SpecError: if there is no reason in it.
     """
     node = formula.tree
-    if not (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NOT_IMPLEMENTED
-    ):
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NOT_IMPLEMENTED):
         return None
     arguments = [a.value for a in node.args if isinstance(a, ast.Constant)]
     if len(arguments) != 1 or node.keywords or not isinstance(arguments[0], str) or len(node.args) != 1:
@@ -66,10 +64,7 @@ def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
 
 
 def analyse_backward(
-    formulas: Mapping[FormulaLine, Formula],
-    schema: FunctionSchema,
-    outputs: tuple[Output, ...],
-    callables: Callables,
+    formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema, outputs: tuple[Output, ...], callables: Callables
 ) -> Backward:
     """Analyse the formulas of all inputs.
 
@@ -102,11 +97,7 @@ def analyse_backward(
 
 
 def _derivative(
-    line: FormulaLine,
-    resolved: Resolved,
-    text: str,
-    captures: tuple[Capture, ...],
-    outputs: tuple[Output, ...],
+    line: FormulaLine, resolved: Resolved, text: str, captures: tuple[Capture, ...], outputs: tuple[Output, ...]
 ) -> Derivative:
     uses = resolved.gradients
     used: dict[str, Gradient] = {}
@@ -142,9 +133,7 @@ def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tup
     if has_list or (len(indices) < 2 and not (whole and count > 1)):
         return ()
     tested = {use.index for use in uses if use.how == "tested"}
-    return tuple(
-        sorted(i for i in indices - tested if any(u.index == i and u.how == "computed" for u in uses))
-    )
+    return tuple(sorted(i for i in indices - tested if any(u.index == i and u.how == "computed" for u in uses)))
 
 
 def _defined_by(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
@@ -163,17 +152,13 @@ def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) 
         wrong = None if argument.type.is_list else _tuple_in(resolved.formula.tree)
         if wrong is not None:
             message = f"a tuple of {len(wrong.elts)} values for one input, `{names[0]}`"
-            raise resolved.formula.error(
-                wrong, message, "write one value, or name the other inputs in the key too"
-            )
+            raise resolved.formula.error(wrong, message, "write one value, or name the other inputs in the key too")
         return
     for node, count in _results(resolved.formula.tree, resolved):
         if count != len(names):
             values = "one value" if count == 1 else f"{count} values"
             message = f"{values} for {len(names)} inputs, {', '.join(f'`{n}`' for n in names)}"
-            raise resolved.formula.error(
-                node, message, "the formula must give a tuple with a gradient for each"
-            )
+            raise resolved.formula.error(node, message, "the formula must give a tuple with a gradient for each")
 
 
 def check_is_tensor(resolved: Resolved) -> None:
@@ -259,9 +244,7 @@ def _saved(
 
 
 def _field(
-    uses: Sequence[tuple[Derivative, Capture]],
-    inputs: tuple[DifferentiableInput, ...],
-    results: Mapping[str, Output],
+    uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...], results: Mapping[str, Output]
 ) -> SavedAttribute:
     capture = uses[0][1]
     is_tensor = capture.is_whole and capture.type.is_tensor_like
@@ -278,9 +261,7 @@ def _field(
     )
 
 
-def _condition(
-    uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]
-) -> str | None:
+def _condition(uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]) -> str | None:
     """When a tensor must be saved: when one of the inputs whose formulas use it needs a gradient.
 
     None where that is whenever the node exists. A list needs one if any of its elements does.

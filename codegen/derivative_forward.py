@@ -81,9 +81,7 @@ class ForwardAnalysis:
                 raise name.error(message, "remove it, or say so in `output_differentiability`")
         if not self.inputs:
             message = f"`{line.of[0]}` has a forward formula, but no input has a formula"
-            raise line.names[0].error(
-                message, "forward mode needs a differentiable input: give it a formula as well"
-            )
+            raise line.names[0].error(message, "forward mode needs a differentiable input: give it a formula as well")
 
     def one_output(self, line: FormulaLine, what: str) -> None:
         if len(self.schema.returns) != 1 or len(line.of) != 1:
@@ -105,17 +103,13 @@ class ForwardAnalysis:
             message = f"`{LINEAR}` needs an operator `{functional.name.base}` that writes to nothing"
             raise line.text.error(message, "write the formula out")
         text = linear_call(functional, tangents, self.callables.operators[functional.name.base].home)
-        return ForwardDerivative(
-            line.of, text, line.word, LINEAR, self.tangents(self.inputs), place=line.text
-        )
+        return ForwardDerivative(line.of, text, line.word, LINEAR, self.tangents(self.inputs), place=line.text)
 
     def element_wise(self, line: FormulaLine) -> ForwardDerivative:
         self.one_output(line, ELEMENT_WISE)
         if len(self.inputs) != 1:
             names = ", ".join(f"`{i.name}`" for i in self.inputs)
-            message = (
-                f"`{ELEMENT_WISE}` for an operator with {len(self.inputs)} differentiable inputs, {names}"
-            )
+            message = f"`{ELEMENT_WISE}` for an operator with {len(self.inputs)} differentiable inputs, {names}"
             raise line.text.error(message, "it needs one differentiable input; write the formula out")
         source, resolved = self.backward.derivatives[0], self.backward.resolved[0]
         name = self.inputs[0].name
@@ -186,9 +180,7 @@ class ForwardAnalysis:
             message = f"{len(tree.elts)} values for {count} output{'s' * (count > 1)}"
             raise resolved.formula.error(tree, message, "give one value for each output in the key")
         if count > 1 and resolved.kinds[tree] is Kind.TENSOR:
-            raise resolved.formula.error(
-                tree, f"one value for {count} outputs", "give a tuple with one for each"
-            )
+            raise resolved.formula.error(tree, f"one value for {count} outputs", "give a tuple with one for each")
 
     def gives_list(self, line: FormulaLine) -> bool:
         index = return_names(self.schema).index(line.of[0])

@@ -179,9 +179,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
     if word in returns:
         type_ = schema.returns[returns.index(word)].type
         if not type_.is_tensor_like:
-            raise name.error(
-                f"formula for output `{word}`, which is of type {type_}", "only tensors have tangents"
-            )
+            raise name.error(f"formula for output `{word}`, which is of type {type_}", "only tensors have tangents")
         return
     if schema.argument(word) is not None:
         hint = "an operator with out= is never differentiable; write the functional operator's entry"
@@ -190,9 +188,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
     hint = _result_hint(word, returns) or derivative_key(word, known) or did_you_mean(word, known)
     what = ", ".join(f"`{a.python_name}`" for a in schema.inputs if a.type.is_tensor_like) or "no tensors"
     message = f"`{schema.name}` has no input or output `{shorten(word)}`"
-    raise name.error(
-        message, hint or f"its inputs are {what}, its outputs {', '.join(f'`{r}`' for r in returns)}"
-    )
+    raise name.error(message, hint or f"its inputs are {what}, its outputs {', '.join(f'`{r}`' for r in returns)}")
 
 
 def _result_hint(word: str, returns: tuple[str, ...]) -> str:

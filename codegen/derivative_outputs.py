@@ -68,9 +68,7 @@ def check_styles(uses: Sequence[StyledUse], outputs: Iterable[Output]) -> None:
             message = f"`{word}` here and `{first}` {place}: an entry names gradients in one way"
             raise use.error(message, f"use {_in_style(uses[0], differentiable)} throughout")
         if not differentiable:
-            raise use.error(
-                f"`{word}`: no output is differentiable", f"see `{DIFFERENTIABILITY}` of this entry"
-            )
+            raise use.error(f"`{word}`: no output is differentiable", f"see `{DIFFERENTIABILITY}` of this entry")
         if use.style == GRAD and differentiable[0].is_list:
             raise use.error(
                 f"`{word}`: the output is a list of tensors", f"write `{GRADS}`, the list of their gradients"

@@ -64,10 +64,7 @@ def condition_scope(schema: FunctionSchema, callables: Callables) -> Scope:
 
 
 def _arguments(schema: FunctionSchema) -> list[Variable]:
-    return [
-        Variable(a.python_name, kind_of_type(a.type), Role.ARGUMENT, a.python_name, a.type)
-        for a in schema.inputs
-    ]
+    return [Variable(a.python_name, kind_of_type(a.type), Role.ARGUMENT, a.python_name, a.type) for a in schema.inputs]
 
 
 def _results(outputs: tuple[Output, ...]) -> list[Variable]:
@@ -78,10 +75,7 @@ def _gradients(outputs: tuple[Output, ...]) -> list[Variable]:
     """`grad`, `grads` and `grad_<name>`."""
     differentiable = [o for o in outputs if o.is_differentiable]
     known = None if any(o.is_list for o in differentiable) else len(differentiable)
-    found = [
-        Variable(GRAD, Kind.TENSOR, Role.GRADIENT),
-        Variable(GRADS, Kind.TENSORS, Role.GRADIENTS, size=known),
-    ]
+    found = [Variable(GRAD, Kind.TENSOR, Role.GRADIENT), Variable(GRADS, Kind.TENSORS, Role.GRADIENTS, size=known)]
     for number, output in enumerate(differentiable if known is not None else []):
         found.append(Variable(f"grad_{output.name}", Kind.TENSOR, Role.GRADIENT, output.name, index=number))
     return found

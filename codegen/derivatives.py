@@ -81,11 +81,7 @@ class Derivatives:
 
 
 def load(
-    path: str | os.PathLike[str],
-    functions: NativeFunctions,
-    *,
-    shown: str | None = None,
-    package: Path | None = None,
+    path: str | os.PathLike[str], functions: NativeFunctions, *, shown: str | None = None, package: Path | None = None
 ) -> Derivatives:
     """Loads the derivatives of a YAML file and joins them to the operators.
 
@@ -135,11 +131,7 @@ def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSche
     for function in functions:
         for schema in function.schemas:
             derived = {"functional": ("function",), "inplace": ("method",)}.get(schema.kind, ())
-            yield (
-                schema,
-                function.variants if schema is function.schema else derived,
-                function.python_module or "",
-            )
+            yield (schema, function.variants if schema is function.schema else derived, function.python_module or "")
 
 
 class _Loader:
@@ -186,9 +178,7 @@ class _Loader:
             raise _disagreement(text, str(known))
         if known.kind == "out":
             message = f"`{name}` has out=, which is never differentiable"
-            raise text.error(
-                message, "remove the entry, or write that of the functional operator", 0, len(name)
-            )
+            raise text.error(message, "remove the entry, or write that of the functional operator", 0, len(name))
         if name in self.lines:
             hint = f"the first is in line {self.lines[name]}; remove one of them"
             raise text.error(f"duplicate entry `{name}`", hint, 0, len(name))
@@ -265,14 +255,8 @@ def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> D
     check_styles(uses, outputs)
     backward = analyse_backward(formulas, schema, outputs, callables)
     if backward.inputs and not any(o.is_differentiable for o in outputs):
-        message = (
-            f"`{section.inputs[0].of[0]}` has a formula, but no output of `{schema.name}` is differentiable"
-        )
-        raise (
-            section.inputs[0]
-            .names[0]
-            .error(message, "remove the formula, or correct `output_differentiability`")
-        )
+        message = f"`{section.inputs[0].of[0]}` has a formula, but no output of `{schema.name}` is differentiable"
+        raise (section.inputs[0].names[0].error(message, "remove the formula, or correct `output_differentiability`"))
     forward = analyse_forward(section.outputs, schema, outputs, backward, callables)
     resolved = [r for r in backward.resolved if r is not None]
     return DifferentiabilityInfo(
@@ -312,9 +296,7 @@ def _disagreement(text: Text, known: str) -> SpecError:
     place = next((i for i, match in enumerate(ours) if i >= len(theirs) or match[0] != theirs[i]), len(ours))
     hint = f"native_functions.yaml has `{known}`"
     if place == len(ours):
-        return text.error(
-            f"the schema ends before `{theirs[place]}`", hint, ours[-1].start(), len(ours[-1][0])
-        )
+        return text.error(f"the schema ends before `{theirs[place]}`", hint, ours[-1].start(), len(ours[-1][0]))
     match = ours[place]
     expected = f"`{theirs[place]}`" if place < len(theirs) else "nothing"
     message = f"`{shorten(match[0])}` here is {expected} in native_functions.yaml"
@@ -346,9 +328,7 @@ def join(
             elif own is not None and schema.kind == "inplace":
                 own = {key: info.for_inplace(schema) for key, info in own.items()}
             own = own or {}
-            joined.append(
-                DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own)
-            )
+            joined.append(DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own))
     nodes = [info for found in infos.values() for info in found.values()]
     return Derivatives(tuple(nodes + extra), tuple(joined), infos)
 
@@ -361,9 +341,7 @@ def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) ->
     return replace(info, schema=schema, name=str(schema), node=node, forward=forward)
 
 
-def _strategy(
-    function: NativeFunction, schema: FunctionSchema, infos: Mapping[str, DifferentiabilityInfo]
-) -> str:
+def _strategy(function: NativeFunction, schema: FunctionSchema, infos: Mapping[str, DifferentiabilityInfo]) -> str:
     if schema.kind == "out":
         return "out"
     default = infos.get(DEFAULT)

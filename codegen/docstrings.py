@@ -50,8 +50,7 @@ def _is_own(info: DifferentiabilityInfo) -> bool:
 
 
 def _body(equations: Equations) -> str:
-    lines = [e.text for e in (*([equations.value] if equations.value else []), *equations.backward,
-                              *equations.forward)]
+    lines = [e.text for e in (*([equations.value] if equations.value else []), *equations.backward, *equations.forward)]
     signs = [f"{sign} = {name}" for name, sign in equations.symbols.items()]
     lines.append(f"where {', '.join([*signs, *equations.gradients])}")
     lines += [f"{remark.name}: {remark.text}" for remark in equations.where]

@@ -78,9 +78,7 @@ class SpecErrors(SpecError):
         found = [e for group in errors for e in group.errors]
         self._errors = tuple(sorted(found, key=lambda e: (e.path, e.line, e.col)))
         first = self._errors[0]
-        super().__init__(
-            first.path, first.line, first.col, first.source_line, first.message, first.hint, first.length
-        )
+        super().__init__(first.path, first.line, first.col, first.source_line, first.message, first.hint, first.length)
 
     @property
     def errors(self) -> tuple[SpecError, ...]:

@@ -48,9 +48,7 @@ def parse_expression(text: Text) -> tuple[ast.expr, int]:
     except (RecursionError, MemoryError, SystemError, ValueError):  # as the parser of Python 3.11 may give up
         tree = None
     if tree is None or _is_deep(tree):
-        raise text.error(
-            "the expression is nested too deeply", "move it to a named kernel", lead, 1
-        ) from None
+        raise text.error("the expression is nested too deeply", "move it to a named kernel", lead, 1) from None
     return tree, lead
 
 

@@ -116,8 +116,18 @@ _DERIVATIVE_HINTS = {
     ),
     **dict.fromkeys(("func", "schema"), "in this file the schema is `name:`"),
     **dict.fromkeys(
-        ("kernel", "variants", "autogen", "tags", "python_module", "composite", "family", "type_promotion", "domain",
-         "autocast"),
+        (
+            "kernel",
+            "variants",
+            "autogen",
+            "tags",
+            "python_module",
+            "composite",
+            "family",
+            "type_promotion",
+            "domain",
+            "autocast",
+        ),
         "it belongs to the entry in native_functions.yaml",
     ),
 }

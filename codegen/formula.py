@@ -37,10 +37,7 @@ _ALLOWED = (
 
 _REFUSED = {
     ast.Lambda: ("a lambda", "write the function in formulas/ and call it"),
-    ast.NamedExpr: (
-        "an assignment (`:=`)",
-        "a formula is one expression; what needs a local name goes into formulas/",
-    ),
+    ast.NamedExpr: ("an assignment (`:=`)", "a formula is one expression; what needs a local name goes into formulas/"),
     ast.JoinedStr: ("an f-string", "a string in a formula is a plain constant"),
     ast.Dict: ("a dict", "pass keyword arguments one by one"),
     ast.Set: ("a set", "write a tuple"),
@@ -99,10 +96,7 @@ def parse(text: str) -> Formula:
         raise FormulaError("empty formula", 0, len(text), "write an expression, or remove the line")
     if len(line) > MAX_LENGTH:
         raise FormulaError(
-            f"a formula of {len(line)} characters",
-            0,
-            len(line),
-            f"the limit is {MAX_LENGTH}; move it into formulas/",
+            f"a formula of {len(line)} characters", 0, len(line), f"the limit is {MAX_LENGTH}; move it into formulas/"
         )
     check_words(line)
     shift = len(line) - len(line.lstrip())
@@ -121,11 +115,7 @@ def parse(text: str) -> Formula:
 
 def constant_int(node: ast.expr) -> int | None:
     """The value of an integer literal, negative ones included; None for every other expression."""
-    if (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-    ):
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = node.operand.value
         return -value if type(value) is int else None
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
@@ -186,17 +176,13 @@ def _start_and_length(formula: Formula, node: ast.AST) -> tuple[int, int]:
 
 def _check_name(formula: Formula, node: ast.Name) -> None:
     if node.id.startswith("__"):
-        raise _outside(
-            f"`{node.id}`", *_start_and_length(formula, node), "names with two underscores are Python's own"
-        )
+        raise _outside(f"`{node.id}`", *_start_and_length(formula, node), "names with two underscores are Python's own")
 
 
 def _check_attribute(formula: Formula, node: ast.Attribute) -> None:
     if node.attr.startswith("_"):
         message = f"`.{node.attr}` is outside of the formula language"
-        raise formula.attribute_error(
-            node, message, "a formula uses public attributes and methods of tensors"
-        )
+        raise formula.attribute_error(node, message, "a formula uses public attributes and methods of tensors")
 
 
 def _check_constant(formula: Formula, node: ast.Constant) -> None:
@@ -210,9 +196,7 @@ def _check_call(formula: Formula, node: ast.Call) -> None:
         raise formula.error(node.func, message, "call a helper, an operator or a method by its name")
     for item in node.keywords:
         if item.arg is None and not _is_options(item.value):
-            raise _outside(
-                "an unpacked argument (`**`)", *_start_and_length(formula, item), "pass keywords one by one"
-            )
+            raise _outside("an unpacked argument (`**`)", *_start_and_length(formula, item), "pass keywords one by one")
 
 
 def _is_options(node: ast.expr) -> bool:
@@ -222,9 +206,7 @@ def _is_options(node: ast.expr) -> bool:
 
 def _check_comprehension(formula: Formula, node: ast.ListComp) -> None:
     if len(node.generators) > 1:
-        raise formula.error(
-            node.generators[1].target, "a comprehension with two `for`", "move it into formulas/"
-        )
+        raise formula.error(node.generators[1].target, "a comprehension with two `for`", "move it into formulas/")
     generator = node.generators[0]
     if generator.is_async:
         raise formula.error(node, "`async` is outside of the formula language", "write a plain `for`")

@@ -40,9 +40,7 @@ class Calls(Names):
         kind = self.visit(node.value)
         if kind is Kind.DTYPE and node.attr in DTYPE_ATTRIBUTES | DTYPE_METHODS:
             if node.attr in DTYPE_METHODS:
-                raise self.formula.attribute_error(
-                    node, f"`{node.attr}` is a method", f"call it: `.{node.attr}()`"
-                )
+                raise self.formula.attribute_error(node, f"`{node.attr}` is a method", f"call it: `.{node.attr}()`")
             return Kind.NUMBER
         if kind is Kind.NUMBER and node.attr in NUMBER_ATTRIBUTES:
             return kind
@@ -54,9 +52,7 @@ class Calls(Names):
         if node.attr in TENSOR_ATTRIBUTES:
             return Kind.TENSOR
         if node.attr in METHOD_NAMES or self.callables.is_method(node.attr):
-            raise self.formula.attribute_error(
-                node, f"`{node.attr}` is a method", f"call it: `.{node.attr}(...)`"
-            )
+            raise self.formula.attribute_error(node, f"`{node.attr}` is a method", f"call it: `.{node.attr}(...)`")
         raise self._no_attribute(node, kind)
 
     def _no_attribute(self, node: ast.Attribute, kind: Kind) -> FormulaError:
@@ -69,10 +65,7 @@ class Calls(Names):
                 or f"they have {', '.join(f'`{n}`' for n in sorted(ATTRIBUTE_NAMES))}"
             )
             return self.formula.attribute_error(node, f"tensors have no attribute `{node.attr}`", hint)
-        members = {
-            Kind.NUMBER: (*NUMBER_ATTRIBUTES, *NUMBER_METHODS),
-            Kind.DTYPE: (*DTYPE_ATTRIBUTES, *DTYPE_METHODS),
-        }
+        members = {Kind.NUMBER: (*NUMBER_ATTRIBUTES, *NUMBER_METHODS), Kind.DTYPE: (*DTYPE_ATTRIBUTES, *DTYPE_METHODS)}
         have = sorted(members.get(kind, ()))
         hint = f"it has {', '.join(f'`{h}`' for h in have)}" if have else "remove it"
         if kind is Kind.TENSORS:
@@ -83,11 +76,7 @@ class Calls(Names):
         """`linalg` for `linalg.inv`, unless `linalg` is a variable."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             name = node.value.id
-            if (
-                name in self.callables.namespaces
-                and name not in self.scope.variables
-                and name not in self.locals
-            ):
+            if name in self.callables.namespaces and name not in self.scope.variables and name not in self.locals:
                 return name
         return None
 
@@ -159,9 +148,7 @@ class Calls(Names):
         if wrong is not None and all(k.arg for k in node.keywords):
             word, message = wrong
             at = next((k for k in node.keywords if k.arg == word), node.func)
-            hint = "its arguments are " + ", ".join(
-                f"`{p}`" for p in (*helper.positional, *sorted(helper.keywords))
-            )
+            hint = "its arguments are " + ", ".join(f"`{p}`" for p in (*helper.positional, *sorted(helper.keywords)))
             raise self.formula.error(at, message, hint)
         return helper.returns
 
@@ -209,9 +196,7 @@ class Calls(Names):
             hint = f"call it as a function: `{name}({self.formula.source(func.value)}, ...)`"
             raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
         hint = (
-            FORMULA_METHODS.get(name)
-            or did_you_mean(name, [*self.callables.methods, *METHOD_NAMES])
-            or _METHODS_HINT
+            FORMULA_METHODS.get(name) or did_you_mean(name, [*self.callables.methods, *METHOD_NAMES]) or _METHODS_HINT
         )
         raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
 
@@ -229,11 +214,7 @@ class Calls(Names):
             raise self.formula.error(node, message, f"write `{SAVE_IF}(self, grad_input_mask[0])`")
         tensor, condition = node.args
         variable = self.scope.variables.get(tensor.id) if isinstance(tensor, ast.Name) else None
-        if (
-            variable is None
-            or variable.role not in (Role.ARGUMENT, Role.RESULT)
-            or variable.kind is not Kind.TENSOR
-        ):
+        if variable is None or variable.role not in (Role.ARGUMENT, Role.RESULT) or variable.kind is not Kind.TENSOR:
             message = f"`{self.formula.source(tensor)}` is not an argument of type Tensor"
             raise self.formula.error(tensor, message, "only a saved tensor can be saved under a condition")
         self.visit_all([tensor, condition])

@@ -21,14 +21,7 @@ BUILTINS: dict[str, Kind | None] = {
 SAVE_IF = "wrap_opt_if"  # wrap_opt_if(x, condition): `x` if the condition held in the forward pass, else None
 STANDALONE = ("auto_linear", "auto_element_wise", "non_differentiable", "not_implemented")
 
-_CONSTANTS = {
-    "true": "True",
-    "false": "False",
-    "none": "None",
-    "nullptr": "None",
-    "nullopt": "None",
-    "null": "None",
-}
+_CONSTANTS = {"true": "True", "false": "False", "none": "None", "nullptr": "None", "nullopt": "None", "null": "None"}
 
 
 MATH = {"pi": "3.141592653589793", "e": "2.718281828459045", "inf": 'float("inf")', "nan": 'float("nan")'}
@@ -84,15 +77,11 @@ class Names:
         if name in self.scope.elsewhere:
             return self.formula.error(node, f"`{name}` is not a name here", self.scope.elsewhere[name])
         if name in STANDALONE:
-            return self.formula.error(
-                node, f"`{name}` must be the whole formula", "it cannot be part of an expression"
-            )
+            return self.formula.error(node, f"`{name}` must be the whole formula", "it cannot be part of an expression")
         if name in self.callables.helpers or name in self.callables.operators or name in (*BUILTINS, SAVE_IF):
             return self.formula.error(node, f"`{name}` is a function", f"call it: `{name}(...)`")
         if name in self.callables.namespaces:
-            return self.formula.error(
-                node, f"`{name}` is a namespace", f"call an operator of it: `{name}.<name>(...)`"
-            )
+            return self.formula.error(node, f"`{name}` is a namespace", f"call an operator of it: `{name}.<name>(...)`")
         if name in _CONSTANTS:
             return self.formula.error(node, f"unknown name `{name}`", f"write `{_CONSTANTS[name]}`")
         known = [*self.scope.variables, *self.locals, "None", "True", "False"]

@@ -62,9 +62,7 @@ def _helper(node: ast.FunctionDef, module: str) -> Helper:
         positional=positional,
         required=len(positional) - len(arguments.defaults),
         keywords=frozenset(a.arg for a in arguments.kwonlyargs),
-        required_keywords=frozenset(
-            a.arg for a, d in zip(arguments.kwonlyargs, defaults, strict=True) if d is None
-        ),
+        required_keywords=frozenset(a.arg for a, d in zip(arguments.kwonlyargs, defaults, strict=True) if d is None),
         is_variadic=bool(arguments.vararg or arguments.kwarg),
         returns=Kind.TENSOR if _says(node.returns, "Tensor") else Kind.UNKNOWN,
         arity=_tuple_arity(node.returns),
@@ -89,9 +87,7 @@ def _says(node: ast.expr | None, name: str) -> bool:
 def _tuple_arity(node: ast.expr | None) -> int | None:
     """3 for `tuple[Tensor, Tensor, Tensor | None]`; None where the annotation does not say."""
     node = _annotation(node)
-    if not (
-        isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "tuple"
-    ):
+    if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "tuple"):
         return None
     if not isinstance(node.slice, ast.Tuple):
         return 1

@@ -126,15 +126,11 @@ class _Resolver(Calls):
         right = node.comparators[0]
         if len(node.ops) > 1 or not (isinstance(right, ast.Constant) and right.value is None):
             operator = "is not" if isinstance(node.ops[0], ast.IsNot) else "is"
-            raise self.formula.error(
-                right, f"`{operator}` with something that is not None", "compare with `==`"
-            )
+            raise self.formula.error(right, f"`{operator}` with something that is not None", "compare with `==`")
 
     def ifexp(self, node: ast.IfExp) -> Kind:
         self.visit(node.test)
-        branches = [
-            n for n in (node.body, node.orelse) if not (isinstance(n, ast.Constant) and n.value is None)
-        ]
+        branches = [n for n in (node.body, node.orelse) if not (isinstance(n, ast.Constant) and n.value is None)]
         for branch in (node.body, node.orelse):
             if branch not in branches:
                 self.visit(branch)
@@ -187,11 +183,7 @@ class _Resolver(Calls):
             what = "differentiable outputs" if variable.role is Role.GRADIENTS else "inputs in this key"
             message = f"`{self.formula.source(node)}`: the index is out of range"
             last = f"`{variable.name}[{variable.size - 1}]`"
-            hint = (
-                f"there are {variable.size} {what}; the last is {last}"
-                if variable.size
-                else f"there are no {what}"
-            )
+            hint = f"there are {variable.size} {what}; the last is {last}" if variable.size else f"there are no {what}"
             raise self.formula.error(node.slice, message, hint)
         if variable.role is Role.GRADIENTS:
             self.use_gradient(variable, node, index)
@@ -208,9 +200,7 @@ class _Resolver(Calls):
                 kinds = [_element_kind(self.kinds[argument]) for argument in generator.iter.args]
                 if len(kinds) != len(targets):
                     raise self.formula.error(
-                        generator.target,
-                        f"{len(targets)} variables for {len(kinds)} lists",
-                        "write one for each",
+                        generator.target, f"{len(targets)} variables for {len(kinds)} lists", "write one for each"
                     )
         outer = dict(self.locals)
         for target, target_kind in zip(targets, kinds, strict=True):
@@ -226,9 +216,7 @@ class _Resolver(Calls):
         name = target.id
         taken = (self.scope.variables, self.locals, self.callables.helpers, BUILTINS)
         if any(name in names for names in taken):
-            raise self.formula.error(
-                target, f"`{name}` is a name already", "choose another name for the variable"
-            )
+            raise self.formula.error(target, f"`{name}` is a name already", "choose another name for the variable")
         self.locals[name] = Variable(name, kind, Role.LOCAL)
 
 

@@ -225,16 +225,10 @@ class _Writer:
     def capture_whole(self, variable: Variable, condition: str | None = None) -> str:
         type_ = variable.type or Base("Tensor")
         is_public = variable.kind is not Kind.DTYPE and str(type_) != "bool?"  # PyTorch has no getter for it
-        return self.capture(
-            Capture(variable.name, variable.of, variable.name, type_, True, is_public, condition)
-        )
+        return self.capture(Capture(variable.name, variable.of, variable.name, type_, True, is_public, condition))
 
     def capture_metadata(self, variable: Variable, metadata: Metadata, is_public: bool) -> str:
-        name, read, type_ = (
-            f"{variable.name}_{metadata.suffix}",
-            metadata.read.format(variable.name),
-            metadata.type,
-        )
+        name, read, type_ = (f"{variable.name}_{metadata.suffix}", metadata.read.format(variable.name), metadata.type)
         if variable.is_optional:
             name, read, type_ = f"{name}_opt", f"None if {variable.name} is None else {read}", Optional(type_)
         return self.capture(Capture(name, variable.of, read, type_, False, is_public))
@@ -317,9 +311,7 @@ class _Writer:
 
     def length(self, node: ast.Call) -> str | None:
         variable = self.saved_tensor(node.args[0], Kind.TENSORS) if len(node.args) == 1 else None
-        return (
-            None if variable is None or variable.of in self.whole else self.capture(list_size(variable.name))
-        )
+        return None if variable is None or variable.of in self.whole else self.capture(list_size(variable.name))
 
     def comprehension(self, node: ast.ListComp) -> str | None:
         """`[x.shape for x in tensors]` of a list that is not needed otherwise."""

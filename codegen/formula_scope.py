@@ -185,9 +185,7 @@ class Callables:
     operators: Mapping[str, Operator] = field(default_factory=dict)
     array_forms: Mapping[str, str] = field(default_factory=dict)  # see Note [Formulas on arrays]
     infixes: Mapping[str, Infix] = field(default_factory=dict)  # by sign
-    namespaces: Mapping[str, Mapping[str, Operator]] = field(
-        init=False
-    )  # namespace -> name in it -> operator
+    namespaces: Mapping[str, Mapping[str, Operator]] = field(init=False)  # namespace -> name in it -> operator
 
     def __post_init__(self) -> None:
         found: dict[str, dict[str, Operator]] = {}
@@ -235,8 +233,9 @@ class Scope:
     writes_tangent: bool = False
 
 
-def describe_operators(entries: Iterable[tuple[FunctionSchema, Iterable[str], str]],
-                       home: str = OPERATORS) -> dict[str, Operator]:
+def describe_operators(
+    entries: Iterable[tuple[FunctionSchema, Iterable[str], str]], home: str = OPERATORS
+) -> dict[str, Operator]:
     """Operators by name, from (schema, variants, python module). Those that write are not among them.
 
     `home` is what generated code calls the module that has them.

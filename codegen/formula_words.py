@@ -33,10 +33,7 @@ _FROM_C = {
 
 _REFUSED_MARKS = {
     ";": ("`;`", "a formula is one expression"),
-    ":=": (
-        "an assignment (`:=`)",
-        "a formula is one expression; what needs a local name goes into formulas/",
-    ),
+    ":=": ("an assignment (`:=`)", "a formula is one expression; what needs a local name goes into formulas/"),
     "#": ("a comment", "put it on a line of its own, above the key"),
     "`": ("a backtick", "remove it"),
     "$": ("`$`", "remove it"),
@@ -116,11 +113,7 @@ def _check_word(word: _Word, line: str) -> None:
         message = f"string that {text} opens is not closed"
         raise FormulaError(message, word.offset, len(line.rstrip()) - word.offset, f"close it with {text}")
     if keyword.iskeyword(text) and text not in _OPERATOR_WORDS | _CONSTANT_WORDS:
-        hint = (
-            "write the function in formulas/ and call it"
-            if text == "lambda"
-            else "a formula is one expression"
-        )
+        hint = "write the function in formulas/ and call it" if text == "lambda" else "a formula is one expression"
         raise _outside(word, f"`{text}`", hint)
 
 
@@ -140,9 +133,7 @@ def _check_brackets(words: list[_Word]) -> None:
                 )
         elif word.text in _CLOSES:
             if not opened:
-                raise word.error(
-                    f"`{word.text}` closes nothing", f"remove it, or open it with `{_CLOSES[word.text]}`"
-                )
+                raise word.error(f"`{word.text}` closes nothing", f"remove it, or open it with `{_CLOSES[word.text]}`")
             if opened[-1].text != _CLOSES[word.text]:
                 closing = next(c for c, o in _CLOSES.items() if o == opened[-1].text)
                 raise word.error(f"`{word.text}` closes a `{opened[-1].text}`", f"write `{closing}`")

@@ -126,9 +126,7 @@ def _check_outputs(checker: Checker, tree: ast.expr, schema: FunctionSchema) -> 
             raise checker.error(tree, f"a tuple of {len(tree.elts)} values for {wanted} result(s)", hint)
         return len(tree.elts)
     if isinstance(tree, ast.Constant) and not isinstance(tree.value, bool | int | float | complex):
-        raise checker.error(
-            tree, f"`{ast.unparse(tree)}` is not an array", "write an expression that gives an array"
-        )
+        raise checker.error(tree, f"`{ast.unparse(tree)}` is not an array", "write an expression that gives an array")
     certainly_one = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Constant | ast.Name | ast.BoolOp
     if wanted > 1 and isinstance(tree, certainly_one):
         hint = "write a tuple with one value for each result"
@@ -141,11 +139,7 @@ def outermost_ufunc(tree: ast.expr) -> tuple[str | None, tuple[str, ...]]:
         return xp_names.OPERATORS[type(tree.op).__name__], (ast.unparse(tree.left), ast.unparse(tree.right))
     if isinstance(tree, ast.UnaryOp) and type(tree.op).__name__ in xp_names.OPERATORS:
         return xp_names.OPERATORS[type(tree.op).__name__], (ast.unparse(tree.operand),)
-    if (
-        isinstance(tree, ast.Compare)
-        and len(tree.ops) == 1
-        and type(tree.ops[0]).__name__ in xp_names.OPERATORS
-    ):
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]).__name__ in xp_names.OPERATORS:
         operator = xp_names.OPERATORS[type(tree.ops[0]).__name__]
         return operator, (ast.unparse(tree.left), ast.unparse(tree.comparators[0]))
     if isinstance(tree, ast.Call) and not tree.keywords:

@@ -83,18 +83,10 @@ class FunctionIndex:
         try:
             functions = self.functions(family)
         except SyntaxError as error:
-            return (
-                "family",
-                f"{room}/{family}.py is not Python: {error.msg} in line {error.lineno}",
-                "mend that file",
-            )
+            return ("family", f"{room}/{family}.py is not Python: {error.msg} in line {error.lineno}", "mend that file")
         if function in functions:
             return None
-        hint = (
-            did_you_mean(function, functions)
-            or self._elsewhere(function)
-            or f"define it in {room}/{family}.py"
-        )
+        hint = did_you_mean(function, functions) or self._elsewhere(function) or f"define it in {room}/{family}.py"
         return "function", f"there is no function `{function}` in {room}/{family}.py", hint
 
     def find(self, function: str) -> tuple[str, ...]:

@@ -69,9 +69,7 @@ class Checker:
             self.name(node, local)
         elif isinstance(node, ast.Constant):
             if not isinstance(node.value, bool | int | float | complex | str | None | type(...)):
-                raise self.error(
-                    node, f"a constant of type {type(node.value).__name__}", "write a number or a string"
-                )
+                raise self.error(node, f"a constant of type {type(node.value).__name__}", "write a number or a string")
         elif isinstance(node, ast.Attribute):
             self.attribute(node, local)
         elif isinstance(node, ast.Call):
@@ -92,9 +90,7 @@ class Checker:
         if name in self.arguments:
             self.used.add(name)
         elif name == "xp" or name in xp_names.BUILTINS - _TYPES:
-            hint = (
-                "call a function of it: `xp.<function>(...)`" if name == "xp" else f"call it: `{name}(...)`"
-            )
+            hint = "call a function of it: `xp.<function>(...)`" if name == "xp" else f"call it: `{name}(...)`"
             raise self.error(node, f"`{name}` is not a value", hint)
         elif name not in _TYPES:
             raise self.error(node, f"unknown name `{name}`", self.name_hint(name))
@@ -140,9 +136,7 @@ class Checker:
             if problem is not None:
                 raise self.error(node if problem[0] == "function" else node.value, *problem[1:])
             if not called:
-                raise self.error(
-                    node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`"
-                )
+                raise self.error(node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`")
             self.families.add(root)
         else:
             self.array_attribute(node, local, called)
@@ -159,10 +153,7 @@ class Checker:
             elif xp_names.kind_of((node.attr,)) in ("ufunc", "function"):
                 hint = f"write `xp.{node.attr}({ast.unparse(node.value)})`"
             else:
-                hint = (
-                    did_you_mean(node.attr, sorted(allowed))
-                    or f"the {what}s are {', '.join(sorted(allowed))}"
-                )
+                hint = did_you_mean(node.attr, sorted(allowed)) or f"the {what}s are {', '.join(sorted(allowed))}"
             # What stands before the dot is wrong in the first place, if it is not a value.
             self.visit(node.value, local)
             raise self.error(node, f"{what} `{node.attr}` of an array is outside the kernel language", hint)
@@ -185,13 +176,9 @@ class Checker:
                 raise self.error(node, f"`{shown}` is outside the kernel language")
             close = "" if exists else self.numpy_hint(bad.attr, submodule)
             problem = (
-                f"`{where}.{bad.attr}` is outside the kernel language"
-                if exists
-                else f"`{where}` has no `{bad.attr}`"
+                f"`{where}.{bad.attr}` is outside the kernel language" if exists else f"`{where}` has no `{bad.attr}`"
             )
-            raise self.error(
-                bad, problem, close or "use a function of NumPy that computes arrays from arrays"
-            )
+            raise self.error(bad, problem, close or "use a function of NumPy that computes arrays from arrays")
         if kind == "module" or (called is False and kind in ("function", "ufunc")):
             what = "a module" if kind == "module" else "a function, not its value"
             arguments = ", ".join(self.arguments[:1])
@@ -220,9 +207,7 @@ class Checker:
             self.visit(argument, local)
         for keyword_ in node.keywords:
             if keyword_.arg is None:
-                raise self.error(
-                    keyword_.value, "`**` is outside the kernel language", "write each keyword out"
-                )
+                raise self.error(keyword_.value, "`**` is outside the kernel language", "write each keyword out")
             self.visit(keyword_.value, local)
 
     def writes_nothing(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
@@ -250,9 +235,7 @@ class Checker:
     def kernel_call(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
         """Checks the arguments of a kernel that is called by name against its definition."""
         path = dotted_name(function)
-        open_ended = any(isinstance(a, ast.Starred) for a in node.args) or any(
-            k.arg is None for k in node.keywords
-        )
+        open_ended = any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords)
         if len(path) != 2 or open_ended or not self.is_family(path[0], local):
             return
         signature = self.kernels.functions(path[0])[path[1]]
@@ -270,9 +253,7 @@ class Checker:
             targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
             for target in targets:
                 if not isinstance(target, ast.Name):
-                    raise self.error(
-                        target, "a comprehension's target is not a name", "write `for x in tensors`"
-                    )
+                    raise self.error(target, "a comprehension's target is not a name", "write `for x in tensors`")
                 if target.id in self.taken:
                     raise self.error(target, f"`{target.id}` is a name already", "choose another name for the variable")
                 local = local | {target.id}

@@ -146,11 +146,7 @@ def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
     one.
     """
     here = Path(__file__).resolve().parent
-    candidates = (
-        Path(yaml_path).resolve().parent / "src" / "gradloom",
-        here.parent / "src" / "gradloom",
-        here.parent,
-    )
+    candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
 
 
@@ -161,9 +157,7 @@ def rules_folder() -> Path:
     return next(c for c in candidates if (c / "kernels").is_dir()) / "batching" / "rules"
 
 
-def load(
-    path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None
-) -> NativeFunctions:
+def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
     """Loads the operators of a YAML file.
 
     path      the file
@@ -178,10 +172,7 @@ def load(
 
 
 def analyse_entries(
-    entries: Sequence[Entry],
-    package: Path | None,
-    family: str = DEFAULT_FAMILY,
-    kernels: FunctionIndex | None = None,
+    entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY, kernels: FunctionIndex | None = None
 ) -> NativeFunctions:
     """The operators of these entries.
 
@@ -264,9 +255,7 @@ class _Loader:
             top_level=word_of(entry, "top_level") is not None,
         )
 
-    def implementation(
-        self, entry: Entry, text: Text, schema: FunctionSchema
-    ) -> tuple[KernelExpr | None, str | None]:
+    def implementation(self, entry: Entry, text: Text, schema: FunctionSchema) -> tuple[KernelExpr | None, str | None]:
         kernel, composite = entry.get("kernel"), entry.get("composite")
         if kernel is not None and composite is not None:
             hint = "remove `kernel:`, or remove `composite:`"
@@ -286,10 +275,7 @@ class _Loader:
         tensors = [a.name for a in schema.inputs if a.type.is_tensor]
         for word in words:
             if word.value not in tensors:
-                hint = (
-                    did_you_mean(word.value, tensors)
-                    or f"its tensor arguments are {', '.join(tensors) or 'none'}"
-                )
+                hint = did_you_mean(word.value, tensors) or f"its tensor arguments are {', '.join(tensors) or 'none'}"
                 raise word.error(f"`{schema.name}` has no tensor argument `{word.value}`", hint)
         return tuple(w.value for w in words)
 
@@ -348,9 +334,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
     """Overloads that no call can choose between."""
     groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
     for function in functions:
-        groups.setdefault((function.python_module, function.schema.name.name), []).append(
-            (function, function.schema)
-        )
+        groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
     errors = []
     for group in groups.values():
         if len(group) == 1:

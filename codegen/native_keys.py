@@ -33,14 +33,7 @@ TAGS = (
     "replayed",
 )  # fmt: skip
 
-TYPE_PROMOTIONS = (
-    "default",
-    "int_to_float",
-    "always_bool",
-    "default_with_numbers",
-    "no_bool",
-    "none",
-)
+TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "default_with_numbers", "no_bool", "none")
 
 AUTOCASTS = ("lower_precision", "fp32", "promote")
 
@@ -58,9 +51,7 @@ KEYS = {
     "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),
     "top_level": Key("text", "whether an operator of a package is a function of gradloom itself, too", ("true",)),
     "family": Key("text", "the generated file that it goes to, where the kernel does not tell"),
-    "type_promotion": Key(
-        "text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS
-    ),
+    "type_promotion": Key("text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS),
     "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
@@ -125,13 +116,9 @@ def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
         return None
     what = "a list" if isinstance(node, TextList) else "a mapping"
     if kind == "words" and isinstance(node, TextList):
-        bad = next(
-            (item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None
-        )
+        bad = next((item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None)
         return (
-            None
-            if bad is None
-            else bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
+            None if bad is None else bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
         )
     hint = "put the whole value in quotes" if kind == "text" else "write words, separated by commas"
     return node.error(f"`{name}` is {what}, not text", hint)

@@ -110,8 +110,9 @@ class NodeClass:
     @property
     def materializes_in_list(self) -> bool:
         """Whether some formula puts zeros into a list of gradients of its own, while others look at what was given."""
-        return any(g.index in d.materialize and g.name.startswith("grads[") for d in self.info.derivatives
-                   for g in d.gradients)
+        return any(
+            g.index in d.materialize and g.name.startswith("grads[") for d in self.info.derivatives for g in d.gradients
+        )
 
     def _needed(self, d: Derivative) -> str:
         """The condition under which a formula is evaluated."""
@@ -132,9 +133,7 @@ class NodeClass:
             comment=f"{', '.join(d.inputs)}: {' '.join(d.source.split())}",
             needed=self._needed(d),
             unpacked=tuple(
-                (name, saved[name].kind, saved[name].is_optional)
-                for name in d.saved
-                if name not in self.sizes
+                (name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes
             ),
             gradients=tuple((g.name, g.index, g.index in materialize) for g in d.gradients),
             formula=d.formula,
@@ -152,9 +151,7 @@ class NodeClass:
             or_undefined=f" or [None] * {inputs[0].size}"
             if len(inputs) == 1 and inputs[0] and inputs[0].is_list
             else "",
-            materializes_in_list=any(
-                g.index in materialize and g.name.startswith("grads[") for g in d.gradients
-            ),
+            materializes_in_list=any(g.index in materialize and g.name.startswith("grads[") for g in d.gradients),
             retain_variables=d.retain_variables,
             on_arrays=d.on_arrays.text if d.on_arrays else "",
             is_flat=_is_flat(d),

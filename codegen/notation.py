@@ -118,8 +118,11 @@ class Notation:
     def of(self, function: DifferentiableFunction) -> Equations:
         """The equations of an operator or variant."""
         info = function.info
-        return self.equations(info, function.function) if info is not None else Equations(
-            self.value(function.function, function.schema), (), (), (), {})
+        return (
+            self.equations(info, function.function)
+            if info is not None
+            else Equations(self.value(function.function, function.schema), (), (), (), {})
+        )
 
     def equations(self, info: DifferentiabilityInfo, native: NativeFunction | None = None) -> Equations:
         """The equations of an entry; `native` gives what the operator computes."""
@@ -128,8 +131,9 @@ class Notation:
         forward = [e for f in info.forward for e in writer.forward(f)]
         signs = {name: text(e) for name, e in writer.names.items() if e.name != name}
         value = self.value(native, info.schema) if native is not None else None
-        return Equations(value, tuple(backward), tuple(forward), self.remarks(writer.calls), signs,
-                         writer.meanings(backward))
+        return Equations(
+            value, tuple(backward), tuple(forward), self.remarks(writer.calls), signs, writer.meanings(backward)
+        )
 
     def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
         """What an operator computes, where its kernel is an expression."""
@@ -179,8 +183,7 @@ class _Entry:
         self.calls: list[str] = []
         self.names = symbols(info.schema, [o.name for o in info.outputs])
         tensors = [a.python_name for a in info.schema.inputs if a.type.is_tensor_like]
-        self.tensors = frozenset(self.names[t].name for t in tensors) | {
-            self.names[o.name].name for o in info.outputs}
+        self.tensors = frozenset(self.names[t].name for t in tensors) | {self.names[o.name].name for o in info.outputs}
 
     def readable(self, source: str, more: Mapping[str, Expr]) -> Expr:
         """A formula as mathematics; where it says what mathematics has no sign for, as it stands in the file."""
@@ -200,8 +203,12 @@ class _Entry:
     # Backward
 
     def gradients(self) -> dict[str, Expr]:
-        found = {"grad": Expr("gradient"), "grads": Expr("gradient", (Expr("word", name="all"),)),
-                 MASK: Expr("mask"), "retain_variables": Expr("word", name="retained")}
+        found = {
+            "grad": Expr("gradient"),
+            "grads": Expr("gradient", (Expr("word", name="all"),)),
+            MASK: Expr("mask"),
+            "retain_variables": Expr("word", name="retained"),
+        }
         for output in self.info.differentiable_outputs:
             found[f"grad_{output.name}"] = Expr("gradient", name=output.name)
         taken = {a.python_name for a in self.info.schema.inputs}
@@ -215,15 +222,18 @@ class _Entry:
             output = next((o for o in outputs if name in (o.name, str(o.output_nr))), outputs[0])
             sign = text(Expr("gradient", name=name))
             several = name == "" and (output.is_list or any("grads" in d.source for d in self.info.derivatives))
-            found.append(f"{sign} = the gradients of all results" if several else
-                         f"{sign} = ∂L/∂{text(self.names[output.name])}")
+            found.append(
+                f"{sign} = the gradients of all results" if several else f"{sign} = ∂L/∂{text(self.names[output.name])}"
+            )
         return tuple(found)
 
     def backward(self, d: Derivative) -> list[Equation]:
         lefts = [Expr("partial", (self.names[name],)) for name in d.inputs]
         if d.not_implemented is not None:
-            return [self.equation((n,), left, f"not implemented: {d.not_implemented}")
-                    for n, left in zip(d.inputs, lefts, strict=True)]
+            return [
+                self.equation((n,), left, f"not implemented: {d.not_implemented}")
+                for n, left in zip(d.inputs, lefts, strict=True)
+            ]
         return self.split(d.inputs, lefts, self.readable(d.source, self.gradients()))
 
     def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
@@ -238,8 +248,10 @@ class _Entry:
     def forward(self, f: ForwardDerivative) -> list[Equation]:
         lefts = [Expr("tangent", (self.names[name],)) for name in f.outputs]
         if f.not_implemented is not None:
-            return [self.equation((n,), left, f"not implemented: {f.not_implemented}")
-                    for n, left in zip(f.outputs, lefts, strict=True)]
+            return [
+                self.equation((n,), left, f"not implemented: {f.not_implemented}")
+                for n, left in zip(f.outputs, lefts, strict=True)
+            ]
         tangents = {f"{i.name}_t": Expr("tangent", (self.names[i.name],)) for i in self.info.inputs}
         if f.kind == "auto_element_wise":
             source = self.info.derivatives[0]
@@ -249,9 +261,13 @@ class _Entry:
             if has(right, "conj", "adjoint") or _hides(right):
                 right = conj(self.readable(source.source, {"grad": conj(tangents[f"{name}_t"])}))
         elif f.kind == "auto_linear":
-            of_tangents = [Expr("tangent", (self.names[a.python_name],)) if self.info.input(a.python_name)
-                           else self.names[a.python_name] for a in self.info.schema.inputs
-                           if not (a.kwarg_only and a.default is not None)]
+            of_tangents = [
+                Expr("tangent", (self.names[a.python_name],))
+                if self.info.input(a.python_name)
+                else self.names[a.python_name]
+                for a in self.info.schema.inputs
+                if not (a.kwarg_only and a.default is not None)
+            ]
             name = self.info.schema.name.base
             try:
                 right = self.reader({}).function(name, of_tangents, {})
@@ -261,7 +277,6 @@ class _Entry:
             primals = {f"{name}_p": self.names[name] for name in self.names}
             right = self.readable(f.source, tangents | primals)
         return self.split(f.outputs, lefts, right)
-
 
 
 def _hides(e: Expr) -> bool:

@@ -120,8 +120,10 @@ class MathML(Style):
         return f"<mrow><mtext>not </mtext>{self.at_least(e.args[0], NOT)}</mrow>"
 
     def _cases(self, e: Expr) -> str:
-        rows = [f"<mtr><mtd>{self.write(v)}</mtd><mtd><mtext>if </mtext>{self.write(c)}</mtd></mtr>"
-                for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        rows = [
+            f"<mtr><mtd>{self.write(v)}</mtd><mtd><mtext>if </mtext>{self.write(c)}</mtd></mtr>"
+            for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)
+        ]
         rows.append(f"<mtr><mtd>{self.write(e.args[-1])}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>")
         return f"<mrow><mo>{{</mo><mtable columnalign='left'>{''.join(rows)}</mtable></mrow>"
 

@@ -48,8 +48,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "=", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "=",
     ast.IsNot: "!=", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-_TRANSPOSED = {"T": transpose, "mT": transpose, "H": lambda e: conj(transpose(e)),
-               "mH": lambda e: conj(transpose(e))}
+_TRANSPOSED = {"T": transpose, "mT": transpose, "H": lambda e: conj(transpose(e)), "mH": lambda e: conj(transpose(e))}
 
 
 class Unreadable(Exception):
@@ -71,7 +70,7 @@ class Rewrite:
             if len(args) != len(self.arguments) or not self.keywords or {k for k, _ in self.keywords} != set(keywords):
                 return None
         found: dict[str, Expr] = {}
-        given = [*args[:len(self.arguments)], *(keywords[k] for k, _ in self.keywords if k in keywords)]
+        given = [*args[: len(self.arguments)], *(keywords[k] for k, _ in self.keywords if k in keywords)]
         for pattern, value in zip([*self.arguments, *(v for _, v in self.keywords)], given, strict=False):
             if isinstance(pattern, ast.Name):
                 found[pattern.id] = value
@@ -100,12 +99,19 @@ def table() -> Table:
         call = ast.parse(pattern, mode="eval").body
         assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name), pattern
         rest = any(isinstance(a, ast.Starred) for a in call.args)
-        rewrites.setdefault(call.func.id, []).append(Rewrite(
-            tuple(a for a in call.args if not isinstance(a, ast.Starred)),
-            tuple((k.arg, k.value) for k in call.keywords if k.arg), rest, ast.parse(str(body), mode="eval").body))
-    return Table({name: tuple(group) for name, group in rewrites.items()},
-                 {str(name): Form(*map(str, forms)) for name, forms in data["write"].items()},
-                 {str(name): Form(*map(str, forms)) for name, forms in data["numbers"].items()})
+        rewrites.setdefault(call.func.id, []).append(
+            Rewrite(
+                tuple(a for a in call.args if not isinstance(a, ast.Starred)),
+                tuple((k.arg, k.value) for k in call.keywords if k.arg),
+                rest,
+                ast.parse(str(body), mode="eval").body,
+            )
+        )
+    return Table(
+        {name: tuple(group) for name, group in rewrites.items()},
+        {str(name): Form(*map(str, forms)) for name, forms in data["write"].items()},
+        {str(name): Form(*map(str, forms)) for name, forms in data["numbers"].items()},
+    )
 
 
 @dataclass
@@ -233,8 +239,11 @@ class Reader:
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index = [self.read(item) for item in items]
         if base.kind == "gradient" and not base.name and base.args:  # the list of all gradients
-            return Expr("gradient", name=index[0].name) if value_of(index[0]) is not None else Expr(
-                "index", (base, *index))
+            return (
+                Expr("gradient", name=index[0].name)
+                if value_of(index[0]) is not None
+                else Expr("index", (base, *index))
+            )
         value = value_of(index[0])
         if base.kind == "tuple" and value is not None and -len(base.args) <= value < len(base.args):
             return base.args[int(value)]
@@ -251,8 +260,9 @@ class Reader:
         items = self.read(generator.iter)
         target = generator.target.id
         if items.kind == "tuple":
-            return Expr("tuple", tuple([self.inside({**self.names, target: i}, self.module).read(node.elt)
-                                        for i in items.args]))
+            return Expr(
+                "tuple", tuple([self.inside({**self.names, target: i}, self.module).read(node.elt) for i in items.args])
+            )
         variable = Expr("symbol", name=target)
         element = self.inside({**self.names, target: variable}, self.module).read(node.elt)
         return Expr("tuple", (Expr("each", (element, variable, items)),))
@@ -329,7 +339,7 @@ class Reader:
         names = dict(self.names)
         reader = Reader(names, self.helpers, self.module, self.tensors, self.calls, self.depth, self.steps)
         for position, statement in enumerate(statements):
-            rest = statements[position + 1:]
+            rest = statements[position + 1 :]
             self.steps[0] += 1
             if self.steps[0] > MOST_STEPS:
                 raise Unreadable("too long")
@@ -340,8 +350,7 @@ class Reader:
                 decided = truth(condition)
                 if decided is not None:
                     return reader.body([*(statement.body if decided else statement.orelse), *rest])
-                return choice(condition, reader.body([*statement.body, *rest]),
-                              reader.body([*statement.orelse, *rest]))
+                return choice(condition, reader.body([*statement.body, *rest]), reader.body([*statement.orelse, *rest]))
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 reader.assign(statement.targets[0], reader.read(statement.value), names)
             elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
@@ -400,7 +409,7 @@ def _bound(function: ast.FunctionDef, args: list[Expr], keywords: dict[str, Expr
         raise Unreadable("variadic")
     names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
     found = dict(zip(names, args, strict=False)) | keywords
-    defaults = dict(zip(names[len(names) - len(spec.defaults):], spec.defaults, strict=True))
+    defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
     defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
     for name, default in defaults.items():
         if name not in found:

@@ -90,8 +90,11 @@ def _powers(factors: list[Expr]) -> list[Expr]:
     found: dict[Expr, int] = {}
     for factor in factors:
         found[factor] = found.get(factor, 0) + 1
-    return [f if n == 1 or f.kind == "number" else power(f, number(str(n))) for f, n in found.items()
-            for _ in range(n if f.kind == "number" else 1)]
+    return [
+        f if n == 1 or f.kind == "number" else power(f, number(str(n)))
+        for f, n in found.items()
+        for _ in range(n if f.kind == "number" else 1)
+    ]
 
 
 def quotient(top: Expr, bottom: Expr) -> Expr:

@@ -27,13 +27,20 @@ GREEK = {
 _LATEX_GREEK = {"eps": "varepsilon", "epsilon": "varepsilon", "lambd": "lambda"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
-SIGNS = {"!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">", ">"), ">=": ("≥", r"\ge"),
-          "=": ("=", "="), "in": ("∈", r"\in"), "not in": ("∉", r"\notin")}
+SIGNS = {
+    "!=": ("≠", r"\ne"),
+    "<": ("<", "<"),
+    "<=": ("≤", r"\le"),
+    ">": (">", ">"),
+    ">=": ("≥", r"\ge"),
+    "=": ("=", "="),
+    "in": ("∈", r"\in"),
+    "not in": ("∉", r"\notin"),
+}
 _PLACE = re.compile(r"\{(\d)(!?)\}")
 _LAST_PLACE = re.compile(r"\{\d!?\}$")
 _PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})  # what names may have in them
-_TEXT_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&${}"} | {
-    "\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}"})
+_TEXT_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&${}"} | {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +60,37 @@ class Style:
     def __init__(self, forms: Mapping[str, Form], numbers: Mapping[str, Form]) -> None:
         self.forms, self.numbers = forms, numbers
         self.rules: dict[str, Callable[[Expr], str]] = {
-            kind: getattr(self, f"_{kind}") for kind in (
-                "symbol", "number", "word", "undefined", "gradient", "tangent", "sum", "product", "quotient", "power",
-                "negative", "conj", "transpose", "adjoint", "matmul", "call", "compare", "and", "or", "not", "cases",
-                "tuple", "index", "slice", "each", "keyword", "partial", "mask")
+            kind: getattr(self, f"_{kind}")
+            for kind in (
+                "symbol",
+                "number",
+                "word",
+                "undefined",
+                "gradient",
+                "tangent",
+                "sum",
+                "product",
+                "quotient",
+                "power",
+                "negative",
+                "conj",
+                "transpose",
+                "adjoint",
+                "matmul",
+                "call",
+                "compare",
+                "and",
+                "or",
+                "not",
+                "cases",
+                "tuple",
+                "index",
+                "slice",
+                "each",
+                "keyword",
+                "partial",
+                "mask",
+            )
         }
 
     def write(self, e: Expr) -> str:
@@ -165,7 +199,7 @@ class Style:
 def split_digits(name: str) -> tuple[str, str]:
     """`tensor1` -> ('tensor', '1')."""
     stem = name.rstrip("0123456789")
-    return (stem, name[len(stem):]) if stem else (name, "")
+    return (stem, name[len(stem) :]) if stem else (name, "")
 
 
 class Text(Style):
@@ -238,8 +272,10 @@ class Text(Style):
         return f"not {self.at_least(e.args[0], COMPARE)}"
 
     def _cases(self, e: Expr) -> str:
-        parts = [f"{self.at_least(v, NOT)} if {self.at_least(c, NOT)}"
-                 for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        parts = [
+            f"{self.at_least(v, NOT)} if {self.at_least(c, NOT)}"
+            for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)
+        ]
         return ", ".join(parts) + f", else {self.at_least(e.args[-1], NOT)}"
 
     def _index(self, e: Expr) -> str:
@@ -328,8 +364,9 @@ class Latex(Style):
         return rf"\lnot {self.at_least(e.args[0], ATOM)}"
 
     def _cases(self, e: Expr) -> str:
-        rows = [rf"{self.write(v)} & \text{{if }} {self.write(c)}"
-                for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        rows = [
+            rf"{self.write(v)} & \text{{if }} {self.write(c)}" for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)
+        ]
         rows.append(rf"{self.write(e.args[-1])} & \text{{otherwise}}")
         return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
 

@@ -27,9 +27,7 @@ class OperatorName:
     def __post_init__(self) -> None:
         for part in (self.namespace, self.base, self.overload or None):
             if part is not None and not IDENTIFIER.fullmatch(part):
-                raise SchemaError(
-                    f"`{part}` is not a name", subject=("name", 0), hint="a name has letters and digits"
-                )
+                raise SchemaError(f"`{part}` is not a name", subject=("name", 0), hint="a name has letters and digits")
 
     @classmethod
     def parse(cls, text: str) -> OperatorName:

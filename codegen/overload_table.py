@@ -63,5 +63,11 @@ def _row(w: Wrapper, schema: FunctionSchema) -> Row:
     own = _VARIANT_TAGS.get(schema.kind)
     tags = sorted({*w.native.tags, own} - {"core"} if own else w.native.tags)
     numbers = " ".join(p.argument.name for p in w.parameters if p.number)
-    return Row(schema.name.overload or "default", w.own_name, repr(str(schema)), " ".join(tags), numbers,
-               "composite" if w.composite else "kernel")
+    return Row(
+        schema.name.overload or "default",
+        w.own_name,
+        repr(str(schema)),
+        " ".join(tags),
+        numbers,
+        "composite" if w.composite else "kernel",
+    )

@@ -42,10 +42,14 @@ def _problems(function: NativeFunction, methods: set[str], top: set[str], namesp
         hint = f"leave it out: the operators of this package are in gradloom.ops.{namespace}"
         yield function.text.error(message, hint, 0, len(name.namespace))
     if name.name in UNTYPABLE:
-        hint = "choose another name: the package has a function of that name" if name.name == METHODS_OF else \
-            "choose another name: type stubs say by it what operators take"
-        yield function.text.error(f"`{name.name}` cannot be the name of an operator of a package", hint, 0,
-                                  len(name.name))
+        hint = (
+            "choose another name: the package has a function of that name"
+            if name.name == METHODS_OF
+            else "choose another name: type stubs say by it what operators take"
+        )
+        yield function.text.error(
+            f"`{name.name}` cannot be the name of an operator of a package", hint, 0, len(name.name)
+        )
     if name.overload in OF_OPERATORS or name.overload.startswith("_"):
         message = f"`{name.overload}` cannot be the name of an overload"
         hint = f"choose another: gradloom.ops.{namespace}.{name.name}.{name.overload} is something else"
@@ -70,4 +74,5 @@ def _problems(function: NativeFunction, methods: set[str], top: set[str], namesp
 def _taken(function: NativeFunction, names: set[str]) -> str | None:
     def called(schema: FunctionSchema) -> bool:
         return schema.kind != "out" and schema.name.name in names
+
     return next((s.name.name for s in function.schemas if called(s)), None)

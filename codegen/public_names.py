@@ -30,8 +30,12 @@ class PublicName:
     @property
     def method_entries(self) -> tuple[int, ...]:
         """The positions of the overloads that are methods, as all in-place variants are."""
-        return tuple(i for i, w in enumerate(self.wrappers) if "method" in w.variants or (
-            w.of_methods and w.kind == "inplace" and w.parameters[0].argument.name == "self"))
+        return tuple(
+            i
+            for i, w in enumerate(self.wrappers)
+            if "method" in w.variants
+            or (w.of_methods and w.kind == "inplace" and w.parameters[0].argument.name == "self")
+        )
 
     @property
     def top_level(self) -> bool:

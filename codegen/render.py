@@ -41,8 +41,9 @@ def render_package(specification: Specification) -> dict[str, str]:
     if target.is_own:
         return files
     files["__init__.py"] = _template("registered.py.jinja", target=target, version=_version())
-    files["operators.py"] = _template("package.py.jinja", target=target,
-                                      what="The operators of the package, by name: bound when it is registered.")
+    files["operators.py"] = _template(
+        "package.py.jinja", target=target, what="The operators of the package, by name: bound when it is registered."
+    )
     if specification.overrides:
         files |= _overrides(specification)
     return files
@@ -53,12 +54,19 @@ def _overrides(specification: Specification) -> dict[str, str]:
     target = specification.target
     theirs = _own_wrappers()
     notation = _notation(target)
-    wrappers = [replace(theirs[f.name], doc=docstring(f, notation), info=f.info, strategy=f.strategy,
-                        replacement=target.overrides) for f in specification.overrides]
+    wrappers = [
+        replace(
+            theirs[f.name], doc=docstring(f, notation), info=f.info, strategy=f.strategy, replacement=target.overrides
+        )
+        for f in specification.overrides
+    ]
     infos = {w.info.node: w.info for w in wrappers if w.info is not None and w.info.node is not None}
     helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
-    files = {"overrides.py": _template("overrides.py.jinja", target=target, wrappers=wrappers, helpers=helpers,
-                                       nodes=sorted(infos))}
+    files = {
+        "overrides.py": _template(
+            "overrides.py.jinja", target=target, wrappers=wrappers, helpers=helpers, nodes=sorted(infos)
+        )
+    }
     if infos:
         nodes = [NodeClass(info) for info in infos.values()]
         files["functions/overrides.py"] = _functions("overridden", nodes, target)
@@ -112,10 +120,15 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
         target, notation = target or own(), Notation(*([package / "formulas"] if package is not None else []))
     wrappers = make_all(joined, notation, target)
     families = sorted({w.native.family for w in wrappers})
-    files = {name: _template("package.py.jinja", what=what, target=target) for name, what in (
-        ("__init__.py", "The generated library."), ("functions/__init__.py", "Backward nodes, by family."),
-        ("variable_type/__init__.py", "Wrappers, by family."),
-        ("redispatch/__init__.py", "Wrappers around kernels that are given, by family."))}
+    files = {
+        name: _template("package.py.jinja", what=what, target=target)
+        for name, what in (
+            ("__init__.py", "The generated library."),
+            ("functions/__init__.py", "Backward nodes, by family."),
+            ("variable_type/__init__.py", "Wrappers, by family."),
+            ("redispatch/__init__.py", "Wrappers around kernels that are given, by family."),
+        )
+    }
     nodes_of = _nodes_by_family(derivatives, joined, families)
     for family in families:
         mine = [w for w in wrappers if w.native.family == family]
@@ -135,16 +148,22 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
     return files
 
 
-def make_all(joined: Sequence[DifferentiableFunction], notation: Notation | None,
-             target: Target | None = None) -> list[Wrapper]:
+def make_all(
+    joined: Sequence[DifferentiableFunction], notation: Notation | None, target: Target | None = None
+) -> list[Wrapper]:
     """The wrappers of all operators, in the order of the file."""
     groups: dict[str, list[DifferentiableFunction]] = {}
     for f in joined:
         groups.setdefault(f.schema.name.name, []).append(f)
-    single = {id(group[0]) for group in (chosen_from(fs, lambda f: f.function.variants) for fs in groups.values())
-              if len(group) == 1}
-    wrappers = [make_wrappers(f, id(f) in single, set(groups),
-                              docstring(f, notation) if notation is not None else "", target) for f in joined]
+    single = {
+        id(group[0])
+        for group in (chosen_from(fs, lambda f: f.function.variants) for fs in groups.values())
+        if len(group) == 1
+    }
+    wrappers = [
+        make_wrappers(f, id(f) in single, set(groups), docstring(f, notation) if notation is not None else "", target)
+        for f in joined
+    ]
     _check(wrappers)
     return wrappers
 
@@ -171,14 +190,18 @@ def _check(wrappers: Iterable[Wrapper]) -> None:
             other = taken.setdefault(key, w)
             if other is not w and not (key[1] == w.node == other.node):
                 message = f"`{w.name}` would be called `{key[1]}` in generated code, which is what `{other.name}` gives"
-                errors.append(w.native.text.error(message, "choose another name, or another overload name", 0,
-                                                  len(str(w.native.schema.name))))
+                errors.append(
+                    w.native.text.error(
+                        message, "choose another name, or another overload name", 0, len(str(w.native.schema.name))
+                    )
+                )
                 break
     raise_all(errors)
 
 
-def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFunction],
-                     families: Iterable[str]) -> dict[str, list[NodeClass]]:
+def _nodes_by_family(
+    derivatives: Derivatives, joined: Iterable[DifferentiableFunction], families: Iterable[str]
+) -> dict[str, list[NodeClass]]:
     """Node classes go to the family of the operator that their entry names."""
     family_of: dict[str, str] = {}
     for f in joined:
@@ -204,12 +227,21 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
     nodes = sorted({w.node for w in wrappers if w.node is not None})
     results = {w.result_class: w for w in wrappers if w.result_class}
     return_types = [
-        {"name": name, "title": w.python_name,
-         "fields": [r.name for r in w.schema.returns]} for name, w in results.items()
+        {"name": name, "title": w.python_name, "fields": [r.name for r in w.schema.returns]}
+        for name, w in results.items()
     ]
-    return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
-                     composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types,
-                     autocast=[w for w in wrappers if w.autocast], target=target)
+    return _template(
+        "variable_type.py.jinja",
+        family=family,
+        wrappers=wrappers,
+        kernels=sorted(kernels),
+        composites=sorted(composites),
+        helpers=helpers,
+        nodes=nodes,
+        return_types=return_types,
+        autocast=[w for w in wrappers if w.autocast],
+        target=target,
+    )
 
 
 def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
@@ -218,8 +250,15 @@ def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str
     helpers = _by_module(h for w in recorded if w.info is not None for h in w.info.forward_helpers)
     nodes = sorted({w.node for w in recorded if w.node is not None})
     results = sorted({w.result_class for w in recorded if w.result_class})
-    return _template("redispatch.py.jinja", family=family, wrappers=recorded, helpers=helpers, nodes=nodes,
-                     results=results, target=target)
+    return _template(
+        "redispatch.py.jinja",
+        family=family,
+        wrappers=recorded,
+        helpers=helpers,
+        nodes=nodes,
+        results=results,
+        target=target,
+    )
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
@@ -230,11 +269,18 @@ def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]
     return [(module, sorted(names)) for module, names in sorted(found.items())]
 
 
-def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName],
-                target: Target) -> str:
+def _namespaces(
+    families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName], target: Target
+) -> str:
     modules: dict[str, list[tuple[str, str]]] = {}
     for n in public:
         if n.module and n.is_function:
             modules.setdefault(n.module, []).append((n.short, n.name))
-    return _template("namespaces.py.jinja", families=families, names=public, wrappers=wrappers,
-                     modules=sorted(modules.items()), target=target)
+    return _template(
+        "namespaces.py.jinja",
+        families=families,
+        names=public,
+        wrappers=wrappers,
+        modules=sorted(modules.items()),
+        target=target,
+    )

@@ -46,8 +46,16 @@ PYTHON_NAMES = frozenset(
 )
 
 GENERATED_NAMES = MODULE_NAMES | LOCAL_NAMES | PYTHON_NAMES
-_OF_A_MODULE = MODULE_NAMES | {"AttributeError", "NotImplementedError", "builtins", "enumerate", "len", "object",
-                               "tuple", "zip"}
+_OF_A_MODULE = MODULE_NAMES | {
+    "AttributeError",
+    "NotImplementedError",
+    "builtins",
+    "enumerate",
+    "len",
+    "object",
+    "tuple",
+    "zip",
+}
 
 # Variables derived from a name: `{}` is that of an argument or result.
 _DERIVED = (

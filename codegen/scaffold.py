@@ -25,8 +25,10 @@ _ROOM = "new"
 _STANDS_FOR_NAME = "PACKAGE"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # Namespaces of gradloom.ops that are taken, and what gradloom needs or stands in for.
-RESERVED = frozenset("define register aten prim user gradloom torch numpy scipy yaml jinja2 pytest src test tests "
-                     "generated kernels formulas composite".split())
+RESERVED = frozenset(
+    "define register aten prim user gradloom torch numpy scipy yaml jinja2 pytest src test tests "
+    "generated kernels formulas composite".split()
+)
 
 
 def check_name(name: str) -> None:
@@ -38,8 +40,10 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         better = re.sub(r"\W+", "_", name).strip("_").lower()
         better = better if _NAME.fullmatch(better) else "myops"
-        raise UsageError(f"`{name}` cannot be the name of a package: a small letter first, then small letters, digits "
-                         f"and underscores, such as `{better}`")
+        raise UsageError(
+            f"`{name}` cannot be the name of a package: a small letter first, then small letters, digits "
+            f"and underscores, such as `{better}`"
+        )
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
         raise UsageError(f"`{name}` is a keyword of Python: choose another name, such as `{name}_ops`")
     if name in sys.stdlib_module_names:

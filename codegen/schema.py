@@ -15,18 +15,7 @@ defaults, schema_model.py the operator's parts and their checks, schema_parser.p
 from .operator_name import IDENTIFIER, OperatorName
 from .schema_model import TENSOR, TENSOR_LIST, Argument, FunctionSchema, Return
 from .schema_parser import parse
-from .schema_types import (
-    BASE_TYPES,
-    SYMBOLS,
-    Annotation,
-    Base,
-    List,
-    Optional,
-    SchemaError,
-    Symbol,
-    Type,
-    did_you_mean,
-)
+from .schema_types import BASE_TYPES, SYMBOLS, Annotation, Base, List, Optional, SchemaError, Symbol, Type, did_you_mean
 
 __all__ = [
     "BASE_TYPES",

@@ -11,17 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from .operator_name import IDENTIFIER, OperatorName
-from .schema_types import (
-    SYMBOLS,
-    Annotation,
-    Base,
-    List,
-    SchemaError,
-    Type,
-    accepts,
-    default_value,
-    did_you_mean,
-)
+from .schema_types import SYMBOLS, Annotation, Base, List, SchemaError, Type, accepts, default_value, did_you_mean
 
 # A factory's out= variant takes these from the tensor that is given, so it does not have them as arguments.
 _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
@@ -59,9 +49,7 @@ class Argument:
             return f"write `{self.type}? {self.name}=None`, or a value of type {self.type}"
         written = {"bool": "write `True` or `False`", "str": "write the string in quotes"}.get(base)
         return (
-            did_you_mean(str(self.default), known)
-            or written
-            or f"write a value of type {self.type}, or another type"
+            did_you_mean(str(self.default), known) or written or f"write a value of type {self.type}, or another type"
         )
 
     @property
@@ -124,14 +112,10 @@ class FunctionSchema:
         for i, argument in enumerate(self.arguments):
             at = ("argument", i)
             if argument.name in seen:
-                raise SchemaError(
-                    f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them"
-                )
+                raise SchemaError(f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them")
             seen.add(argument.name)
             if keyword_only and not argument.kwarg_only:
-                raise SchemaError(
-                    f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`"
-                )
+                raise SchemaError(f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`")
             keyword_only = argument.kwarg_only
             if argument.kwarg_only:
                 continue
@@ -178,9 +162,7 @@ class FunctionSchema:
         """An operator that writes to arguments returns exactly those, or nothing."""
         annotated = [(r.type, r.annotation) for r in self.returns if r.annotation]
         expected = [(a.type, a.annotation) for a in written]
-        fits = annotated == expected[: len(annotated)] and (
-            allow_fewer or len(annotated) in (0, len(expected))
-        )
+        fits = annotated == expected[: len(annotated)] and (allow_fewer or len(annotated) in (0, len(expected)))
         if self.returns and not (fits and annotated):
             wanted = ", ".join(a.type.text(a.annotation) for a in (written[:1] if allow_fewer else written))
             raise SchemaError(
@@ -313,8 +295,7 @@ class FunctionSchema:
         """
         source = self.as_functional()
         arguments = tuple(
-            Argument(a.name, a.type, None, None, a.kwarg_only)
-            for a in _without_factory_options(source.arguments)
+            Argument(a.name, a.type, None, None, a.kwarg_only) for a in _without_factory_options(source.arguments)
         )
         returns = tuple(Return(r.type) for r in source.returns)
         return FunctionSchema(OperatorName(self.name.namespace, self.name.base), arguments, returns)

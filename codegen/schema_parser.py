@@ -57,9 +57,7 @@ def _scan(text: str) -> list[_Token]:
             char = text[position]
             if char in "\"'":
                 length = len(text) - position
-                raise SchemaError(
-                    f"string that {char} opens is not closed", position, length, f"close it with {char}"
-                )
+                raise SchemaError(f"string that {char} opens is not closed", position, length, f"close it with {char}")
             hint = "write `->` before the returns" if char in "-:" else "remove it"
             raise SchemaError(f"unexpected character `{char}` in a schema", position, 1, hint)
         if match.lastgroup != "space":
@@ -126,9 +124,7 @@ class _Parser:
         self.expect("->", "after the arguments", "write what is returned, such as `-> Tensor`, or `-> ()`")
         returns = self.returns()
         if self.token.kind != "end":
-            raise self.fail(
-                "{found} after the end of the schema", "put several returns in parentheses, or remove it"
-            )
+            raise self.fail("{found} after the end of the schema", "put several returns in parentheses, or remove it")
         return self.located(0, FunctionSchema, name, arguments, returns)  # type: ignore[return-value]
 
     def operator_name(self) -> OperatorName:
@@ -141,9 +137,7 @@ class _Parser:
         self.spans["name", 0] = (first.offset, end)
         text = self.text[first.offset : end]
         if len(text.split()) > 1 or text.count(".") > 1 or text.count("::") > 1:
-            raise SchemaError(
-                f"`{text}` is not an operator name", first.offset, len(text), "write `name.overload`"
-            )
+            raise SchemaError(f"`{text}` is not an operator name", first.offset, len(text), "write `name.overload`")
         return self.located(start, OperatorName.parse, text)  # type: ignore[return-value]
 
     def arguments(self) -> tuple[Argument, ...]:
@@ -185,9 +179,7 @@ class _Parser:
     def type(self) -> tuple[Type, Annotation | None]:
         start = self.index
         if self.at(")"):
-            raise self.fail(
-                "expected a type, found {found}", "remove the comma, or write `Type name` after it"
-            )
+            raise self.fail("expected a type, found {found}", "remove the comma, or write `Type name` after it")
         self.word("a type", "a type is written like `Tensor`, `Tensor?`, `int[2]`; nothing is `()`")
         node: Type = self.located(start, Base, self.tokens[start].text)  # type: ignore[assignment]
         annotation = self.annotation() if self.at("(") else None
@@ -224,9 +216,7 @@ class _Parser:
             if self.at("*") or self.token.kind == "name":
                 sets.append(self.take().text)
             else:
-                raise self.fail(
-                    "expected an alias set, found {found}", "an annotation is `(a)`, `(a!)` or `(a -> *)`"
-                )
+                raise self.fail("expected an alias set, found {found}", "an annotation is `(a)`, `(a!)` or `(a -> *)`")
             if not self.accept("|"):
                 return tuple(sets)
 
@@ -238,9 +228,7 @@ class _Parser:
             self.take()
             return
         if not self.accept("["):
-            raise self.fail(
-                "expected a default value after `=`, found {found}", "write a number, string, name or list"
-            )
+            raise self.fail("expected a default value after `=`, found {found}", "write a number, string, name or list")
         if self.accept("]"):
             return
         while True:

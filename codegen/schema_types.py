@@ -51,9 +51,7 @@ SYMBOLS: dict[str, dict[str, int | None]] = {
             "cdouble",
         )
     ),  # fmt: skip
-    "MemoryFormat": dict.fromkeys(
-        ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
-    ),
+    "MemoryFormat": dict.fromkeys(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")),
     "Layout": dict.fromkeys(("strided", "sparse_coo")),
 }
 
@@ -72,21 +70,10 @@ class SchemaError(ValueError):
     """
 
     def __init__(
-        self,
-        message: str,
-        offset: int = 0,
-        length: int = 1,
-        hint: str = "",
-        subject: tuple[str, int] | None = None,
+        self, message: str, offset: int = 0, length: int = 1, hint: str = "", subject: tuple[str, int] | None = None
     ) -> None:
         super().__init__(message)
-        self.message, self.offset, self.length, self.hint, self.subject = (
-            message,
-            offset,
-            length,
-            hint,
-            subject,
-        )
+        self.message, self.offset, self.length, self.hint, self.subject = (message, offset, length, hint, subject)
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
@@ -230,9 +217,7 @@ class Annotation:
     def __post_init__(self) -> None:
         for name in self.sets + self.after:
             if not re.fullmatch(r"[a-z]|\*", name):
-                raise SchemaError(
-                    f"alias set `{name}` in an annotation", hint="an alias set is one small letter"
-                )
+                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
         if not self.sets:
             raise SchemaError("an annotation without an alias set", hint="write `(a)` or `(a!)`")
 

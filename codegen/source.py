@@ -24,9 +24,7 @@ MAX_DEPTH = 8
 MAX_VALUE = 20_000  # characters of one value
 
 # What YAML 1.1 allows, without the separators that YAML counts as line ends and editors do not.
-_FORBIDDEN = re.compile(
-    "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_FORBIDDEN = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _QUOTE = "put the whole value in quotes"
@@ -59,9 +57,7 @@ def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
     for item in document.items:
         if not isinstance(item, TextMap):
             what = f"`{shorten(item.value)}`" if isinstance(item, Text) else "a list"
-            raise item.error(
-                f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below"
-            )
+            raise item.error(f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below")
     return document.items  # type: ignore[return-value]
 
 
@@ -77,14 +73,10 @@ def _read(path: str | os.PathLike[str], shown: str) -> bytes:
                 raise SpecError(shown, 1, 1, "", f"the file has {info.st_size} bytes", hint)
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError(
-            shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout"
-        ) from None
+        raise SpecError(shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout") from None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise SpecError(
-            shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file"
-        ) from None
+        raise SpecError(shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file") from None
 
 
 def _decode(data: bytes, shown: str) -> str:
@@ -151,9 +143,7 @@ class _Reader:
             if isinstance(event, yaml.CollectionStartEvent):
                 if len(open_nodes) == MAX_DEPTH:
                     message = f"nested more than {MAX_DEPTH} levels deep"
-                    raise self.source.error(
-                        self.place(event.start_mark), message, f"values are not nested; {_QUOTE}"
-                    )
+                    raise self.source.error(self.place(event.start_mark), message, f"values are not nested; {_QUOTE}")
                 is_list = isinstance(event, yaml.SequenceStartEvent)
                 open_nodes.append((self.place(event.start_mark), [] if is_list else _OpenMap()))
                 continue
@@ -177,9 +167,7 @@ class _Reader:
     def check_document(self, event: yaml.DocumentStartEvent, root: Node | None) -> None:
         start = self.place(event.start_mark)
         if root is not None:
-            raise self.source.error(
-                start, "a second document starts at `---`", "keep one list; remove the line", 3
-            )
+            raise self.source.error(start, "a second document starts at `---`", "keep one list; remove the line", 3)
         if event.version or event.tags:
             raise self.source.error(start, "a YAML directive", "remove the line that starts with `%`")
 
@@ -188,17 +176,11 @@ class _Reader:
         word = re.match(r"\S*", self.source.text[start : start + 80])
         text = word.group() if word else ""
         if isinstance(event, yaml.AliasEvent):
-            raise self.source.error(
-                start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text)
-            )
+            raise self.source.error(start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text))
         if event.anchor is not None:
-            raise self.source.error(
-                start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text)
-            )
+            raise self.source.error(start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text))
         if getattr(event, "tag", None) is not None:
-            raise self.source.error(
-                start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text)
-            )
+            raise self.source.error(start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text))
 
     def scalar(self, event: yaml.ScalarEvent) -> Text:
         style = event.style if event.style in ("'", '"', "|", ">") else None

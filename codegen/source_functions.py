@@ -37,8 +37,10 @@ class Functions:
         self._foreign[key] = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
         self._imports[key] = {
-            (a.asname or a.name): (keys.get(n.module, n.module), a.name) for n in tree.body
-            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module for a in n.names
+            (a.asname or a.name): (keys.get(n.module, n.module), a.name)
+            for n in tree.body
+            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module
+            for a in n.names
         }
 
     def find(self, name: str, module: str | None = None) -> tuple[str, ast.FunctionDef] | None:
@@ -67,8 +69,14 @@ class Functions:
         """The public module that has a public function of that name."""
         if name.startswith("_"):
             return None
-        return next((module for module, functions in self.modules.items()
-                     if name in functions and not module.rpartition(".")[2].startswith("_")), None)
+        return next(
+            (
+                module
+                for module, functions in self.modules.items()
+                if name in functions and not module.rpartition(".")[2].startswith("_")
+            ),
+            None,
+        )
 
     def calls(self, module: str, name: str) -> frozenset[str]:
         """The names of operators and methods that a function calls, through other functions of the folder, too."""

@@ -120,8 +120,9 @@ def _entries(path: Path, shown: str) -> Sequence[Entry]:
     return load_entries(path, shown)
 
 
-def analyse(target: Target, operators: Sequence[Entry], formulas: Sequence[Entry],
-            given: Given | None = None) -> Specification:
+def analyse(
+    target: Target, operators: Sequence[Entry], formulas: Sequence[Entry], given: Given | None = None
+) -> Specification:
     """The specification of a package whose entries are read.
 
     target      the package
@@ -136,8 +137,11 @@ def analyse(target: Target, operators: Sequence[Entry], formulas: Sequence[Entry
     functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
     check_package(functions, stands_on.functions, target.namespace)
     formulas_of = target.source and target.source / "formulas"
-    helpers = find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas") if formulas_of \
+    helpers = (
+        find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas")
+        if formulas_of
         else given.helpers
+    )
     callables = stands_on.callables
     for part in (given.operators, callables_of(functions, helpers, target.operators)):
         callables = callables.and_those_of(part) if part is not None else callables
@@ -147,8 +151,9 @@ def analyse(target: Target, operators: Sequence[Entry], formulas: Sequence[Entry
     return Specification(target, functions, joined, callables, overrides)
 
 
-def _sort(entries: Sequence[Entry], functions: NativeFunctions, known: NativeFunctions
-          ) -> tuple[list[Entry], list[Entry]]:
+def _sort(
+    entries: Sequence[Entry], functions: NativeFunctions, known: NativeFunctions
+) -> tuple[list[Entry], list[Entry]]:
     """The entries about operators of the package, and those that replace a derivative of gradloom's."""
     mine: list[Entry] = []
     foreign: list[Entry] = []
@@ -194,8 +199,9 @@ def _overrides(entries: Sequence[Entry], stands_on: Base, callables: Callables) 
             assert place is not None
             message = f"the derivative of `{name}` cannot be replaced: it is made of other operators"
             raise place.error(message, f"it is {function.composite}: override the operators that it calls")
-    renamed = {name: {key: _named_alike(info, theirs) for key, info in found.items()}
-               for name, found in replaced.items()}
+    renamed = {
+        name: {key: _named_alike(info, theirs) for key, info in found.items()} for name, found in replaced.items()
+    }
     joined = derivatives.join(functions, dict(theirs.entries) | renamed)
     new = {id(info.place) for found in renamed.values() for info in found.values()}
     return tuple(f for f in joined if f.info is not None and id(f.info.place) in new and f.schema.kind != "out")
@@ -214,5 +220,3 @@ def _namesakes(entries: Iterable[Entry], known: NativeFunctions) -> NativeFuncti
     texts = [entry.fields[NAME] for entry in entries]
     bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
     return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
-
-

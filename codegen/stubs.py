@@ -198,12 +198,18 @@ def _covers(one: Signature, other: Signature) -> bool:
     mine = [p for p in one.parameters.split(", ") if p.partition(":")[0] in names or " = " not in p]
     if mine[-1] == "*":
         mine.pop()
-    return one.returns == other.returns and len(mine) == len(theirs) and all(
-        a == b or b in (a.replace("Tensor | Number", "Tensor"), a.replace("Tensor | Number", "Number"))
-        for a, b in zip(mine, theirs, strict=True))
+    return (
+        one.returns == other.returns
+        and len(mine) == len(theirs)
+        and all(
+            a == b or b in (a.replace("Tensor | Number", "Tensor"), a.replace("Tensor | Number", "Number"))
+            for a, b in zip(mine, theirs, strict=True)
+        )
+    )
 
 
 # --- what is written by hand ---------------------------------------------------------------------------------------
+
 
 def names_in(body: Iterable[ast.stmt]) -> set[str]:
     """The names that statements bind, those under `if` included; of imports, only those that name what they import."""
@@ -237,6 +243,7 @@ def written_members(path: Path, name: str) -> set[str]:
 
 # --- the files -----------------------------------------------------------------------------------------------------
 
+
 def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[..., str]) -> dict[str, str]:
     """The text of every stub file, by path within the generated package.
 
@@ -249,8 +256,11 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
     by_hand = {"tensor": "Tensor", "tensor_base": "TensorBase", "_tensor_members": "TensorMembers"}
     members = set().union(*(written_members(package / f"{file}.py", cls) for file, cls in by_hand.items()))
-    methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results)
-               for n in names if n.is_method and n.name not in members]
+    methods = [
+        _stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results)
+        for n in names
+        if n.is_method and n.name not in members
+    ]
     modules: dict[str, list[tuple[str, str]]] = {}
     written = {"functions": written_names(package / "__init__.py")}
     for n in names:
@@ -264,13 +274,17 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
         "_stubs/__init__.pyi": template("stubs/package.pyi.jinja"),
         "_stubs/operators.pyi": template("stubs/operators.pyi.jinja", functions=functions, target=None, results=()),
         "_stubs/methods.pyi": template("stubs/methods.pyi.jinja", methods=methods),
-        "_stubs/return_types.pyi": template("stubs/return_types.pyi.jinja", target=None,
-                                            results=[results[name] for name in sorted(results)]),
+        "_stubs/return_types.pyi": template(
+            "stubs/return_types.pyi.jinja", target=None, results=[results[name] for name in sorted(results)]
+        ),
     }
     for module, listed in sorted(modules.items()):
         files[f"_stubs/{module}.pyi"] = template(
-            "stubs/namespace.pyi.jinja", module=module, same=[name for short, name in listed if short == name],
-            renamed=[(short, name) for short, name in listed if short != name])
+            "stubs/namespace.pyi.jinja",
+            module=module,
+            same=[name for short, name in listed if short == name],
+            renamed=[(short, name) for short, name in listed if short != name],
+        )
     return {f"{FOLDER}/{name}": text for name, text in files.items()}
 
 
@@ -285,8 +299,13 @@ def package_stubs(names: Sequence[PublicName], target: Target, template: Callabl
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
     methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results) for n in names if n.is_method]
-    facts = {"target": target, "functions": functions, "methods": methods, "function": METHODS_OF,
-             "results": [results[name] for name in sorted(results)]}
+    facts = {
+        "target": target,
+        "functions": functions,
+        "methods": methods,
+        "function": METHODS_OF,
+        "results": [results[name] for name in sorted(results)],
+    }
     files = {"operators.pyi": "operators.pyi", "methods.pyi": "methods_of.pyi", "methods.py": "methods_of.py"}
     if results:
         files["return_types.pyi"] = "return_types.pyi"

@@ -62,8 +62,14 @@ class Row:
 
     def items(self) -> Iterator[tuple[str, Fact]]:
         """(title, fact) for each column, in the order in which people read them."""
-        yield from (("reverse mode", self.reverse), ("double backward", self.double), ("forward mode", self.forward),
-                    ("complex numbers", self.complex), ("in-place", self.inplace), ("out=", self.out))
+        yield from (
+            ("reverse mode", self.reverse),
+            ("double backward", self.double),
+            ("forward mode", self.forward),
+            ("complex numbers", self.complex),
+            ("in-place", self.inplace),
+            ("out=", self.out),
+        )
 
 
 class Support:
@@ -88,8 +94,14 @@ class Support:
 
     def row(self, function: DifferentiableFunction) -> Row:
         """What an operator supports."""
-        return Row(self.fact("reverse", function), self.fact("double", function), self.fact("forward", function),
-                   self.complex(function), self.variant(function, "inplace"), self.variant(function, "out"))
+        return Row(
+            self.fact("reverse", function),
+            self.fact("double", function),
+            self.fact("forward", function),
+            self.complex(function),
+            self.variant(function, "inplace"),
+            self.variant(function, "out"),
+        )
 
     def fact(self, column: str, function: DifferentiableFunction) -> Fact:
         """'reverse', 'double' or 'forward' of an operator. Operators that call one another count as supported."""
@@ -153,8 +165,12 @@ class Support:
         if function.strategy == "composition":
             return self._by_composition("double", function)
         assert function.info is not None
-        missing = {name for d in function.info.derivatives if d.not_implemented is None
-                   for name in self.formula_calls(function.info, d)}
+        missing = {
+            name
+            for d in function.info.derivatives
+            if d.not_implemented is None
+            for name in self.formula_calls(function.info, d)
+        }
         if not missing:
             return replace(first, why="what its formulas call is differentiable" if first.answer == YES else first.why)
         return Fact(NO, f"{', '.join(sorted(missing))}, which its formula calls, has no derivative")
@@ -164,8 +180,11 @@ class Support:
         gradient, a differentiable input or output, or what is computed from them."""
         inputs = {i.name for i in info.inputs}
         names = {"grad", "grads"} | {g.name for g in d.gradients}
-        names |= {s.name for s in info.saved if s.kind != "value" and (
-            s.of in inputs or (s.output is not None and s.output.is_differentiable))}
+        names |= {
+            s.name
+            for s in info.saved
+            if s.kind != "value" and (s.of in inputs or (s.output is not None and s.output.is_differentiable))
+        }
         flow = Flow(self.formulas, lambda name: self.best("reverse", name).answer if name in self.by_name else None)
         flow.expression(ast.parse(d.formula, mode="eval").body, names, None)
         return flow.stopped
@@ -187,8 +206,12 @@ class Support:
         if wanted - given:
             return Fact(PART, f"not for {', '.join(sorted(wanted - given))}")
         kinds = {f.kind for f in info.forward}
-        return Fact(YES, {"auto_linear": "it is linear", "auto_element_wise": "from the formula of reverse mode"}.get(
-            kinds.pop() if len(kinds) == 1 else "", "by formula"))
+        return Fact(
+            YES,
+            {"auto_linear": "it is linear", "auto_element_wise": "from the formula of reverse mode"}.get(
+                kinds.pop() if len(kinds) == 1 else "", "by formula"
+            ),
+        )
 
     # Complex numbers
 

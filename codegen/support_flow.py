@@ -76,8 +76,9 @@ class Flow:
             self.stopped.add(name)
         return depends and answer not in ("no", "none")
 
-    def function(self, module: str, definition: ast.FunctionDef, given: list[bool],
-                 words: dict[str | None, bool]) -> bool:
+    def function(
+        self, module: str, definition: ast.FunctionDef, given: list[bool], words: dict[str | None, bool]
+    ) -> bool:
         """A call of a helper, with which of its arguments depend on what is differentiated."""
         if self.depth >= MAX_DEPTH:
             return True
@@ -86,7 +87,7 @@ class Flow:
         parameters = [a.arg for a in (*spec.posonlyargs, *spec.args)]
         names = {p for p, depends in zip(parameters, given, strict=False) if depends}
         names |= {word for word, depends in words.items() if word and depends}
-        if spec.vararg and any(given[len(parameters):]):
+        if spec.vararg and any(given[len(parameters) :]):
             names.add(spec.vararg.arg)
         result = self.statements(definition.body, names, module)
         self.depth -= 1

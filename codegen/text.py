@@ -150,9 +150,7 @@ class Text:
             elif char == "\\" and self.style == '"':
                 kind = text[i + 1]
                 digits = _ESCAPE_DIGITS.get(kind, 0)
-                white = kind in _WHITE_ESCAPES or (
-                    digits and chr(int(text[i + 2 : i + 2 + digits], 16)) in _WHITE
-                )
+                white = kind in _WHITE_ESCAPES or (digits and chr(int(text[i + 2 : i + 2 + digits], 16)) in _WHITE)
                 if not white:
                     yield i
                 i += 2 + digits

@@ -64,9 +64,7 @@ def derive(schema: FunctionSchema, word: Text) -> Variant:
     if kind is None:
         possible = {n: k for n, k in names.items() if _is_possible(schema, k)}
         close = did_you_mean(word.value, possible) if word.value != str(schema.name) else ""
-        hint = (
-            f"its variants are {', '.join(f'`{n}`' for n in possible)}" if possible else "it has no variants"
-        )
+        hint = f"its variants are {', '.join(f'`{n}`' for n in possible)}" if possible else "it has no variants"
         raise word.error(f"`{word.value}` is not a variant of `{schema.name}`", f"{close} {hint}".strip())
     try:
         derived = _MAKERS[kind](schema)

@@ -25,8 +25,12 @@ INTERVAL = 0.2  # seconds between two looks, and how long the files must stay as
 Stamps = dict[Path, tuple[int, int]]
 
 
-def watch(find: Callable[[], Target], generate: Callable[[Target], None], afresh: Callable[[], None],
-          interval: float = INTERVAL) -> int:
+def watch(
+    find: Callable[[], Target],
+    generate: Callable[[Target], None],
+    afresh: Callable[[], None],
+    interval: float = INTERVAL,
+) -> int:
     """Generate now and after every change of the sources, until Ctrl-C.
 
     An error in a source is printed, and the next save tried. Returns the exit code.

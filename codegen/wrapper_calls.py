@@ -207,8 +207,13 @@ def parser_signature(wrapper: Calls) -> str:
     tail = ["bool? requires_grad=False"] if wrapper.makes_leaf else []
     if wrapper.has_out:
         count = len(schema.returns)
-        tail.append("Tensor? out=None" if count == 1 and not schema.returns[0].type.is_list
-                    else "Tensor[]? out=None" if count == 1 else f"Tensor[{count}]? out=None")
+        tail.append(
+            "Tensor? out=None"
+            if count == 1 and not schema.returns[0].type.is_list
+            else "Tensor[]? out=None"
+            if count == 1
+            else f"Tensor[{count}]? out=None"
+        )
     if tail and not starred:
         parts.append("*")
     return f"{wrapper.python_name}({', '.join(parts + tail)})"

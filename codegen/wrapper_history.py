@@ -41,7 +41,8 @@ class History(Results):
     @property
     def edge_list(self) -> str:
         return ", ".join(f"*edges_{e.name}" if e.is_list else f"edge_{e.name}" for e in self.inputs) + (
-            "," if len(self.inputs) == 1 else "")
+            "," if len(self.inputs) == 1 else ""
+        )
 
     @property
     def other_inputs(self) -> str:
@@ -93,8 +94,11 @@ class History(Results):
                 f"the forward-mode derivative for '{self.name}' is not implemented. {f.not_implemented or ''}"
             )
             formula = rename(f.formula, {**names, **self._moved}) if f.not_implemented is None else ""
-            found.append(ForwardFormula(targets, formula, f"{', '.join(f.outputs)}: {_one_line(f.source)}",
-                                        f.not_implemented, message))
+            found.append(
+                ForwardFormula(
+                    targets, formula, f"{', '.join(f.outputs)}: {_one_line(f.source)}", f.not_implemented, message
+                )
+            )
         return tuple(found)
 
     @property
@@ -110,8 +114,13 @@ class History(Results):
         for f in self._forward:
             for t in f.tangents:
                 known = found.get(t.name)
-                found[t.name] = TangentRead(t.name, self.names[t.input], t.is_list, t.is_optional,
-                                            t.materialize or (known is not None and known.materialize))
+                found[t.name] = TangentRead(
+                    t.name,
+                    self.names[t.input],
+                    t.is_list,
+                    t.is_optional,
+                    t.materialize or (known is not None and known.materialize),
+                )
         return tuple(found.values())
 
     @property
@@ -121,8 +130,9 @@ class History(Results):
 
     @property
     def has_tangent(self) -> str:
-        tests = [f"any([t is not None for t in {t.name}])" if t.is_list else f"{t.name} is not None"
-                 for t in self.tangents]
+        tests = [
+            f"any([t is not None for t in {t.name}])" if t.is_list else f"{t.name} is not None" for t in self.tangents
+        ]
         return " or ".join(tests) or "False"
 
     @property
@@ -139,8 +149,11 @@ class History(Results):
         given = {name for f in self._forward if f.not_implemented is None for name in f.outputs}
         if self.info is None:
             return ()
-        return tuple(replace(o, name=known.name) if not o.is_list else replace(o, variable="results", name=known.name)
-                     for o, known in zip(self.outputs, self.info.outputs, strict=True) if known.name in given)
+        return tuple(
+            replace(o, name=known.name) if not o.is_list else replace(o, variable="results", name=known.name)
+            for o, known in zip(self.outputs, self.info.outputs, strict=True)
+            if known.name in given
+        )
 
 
 def _one_line(text: str) -> str:

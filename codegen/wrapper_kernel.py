@@ -111,7 +111,8 @@ class KernelCalls(Calls):
     @property
     def promotion(self) -> str:
         found = {"int_to_float": "promote_to_float", "no_bool": "promote_numbers"}.get(
-            self.native.type_promotion or "", "promote")
+            self.native.type_promotion or "", "promote"
+        )
         return found if self.native.half_numbers is None else f"{found}_exact"
 
     @property

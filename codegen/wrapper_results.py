@@ -43,8 +43,12 @@ class Results(KernelCalls):
     def writes_itself(self) -> bool:
         """Whether the kernel writes to the first argument's array, as one whose name ends in `_` does."""
         kernel = self.native.kernel
-        return (self.kind == "inplace" and kernel is not None and kernel.function is not None
-                and kernel.function.endswith("_"))
+        return (
+            self.kind == "inplace"
+            and kernel is not None
+            and kernel.function is not None
+            and kernel.function.endswith("_")
+        )
 
     @property
     def replay(self) -> str:
@@ -70,16 +74,26 @@ class Results(KernelCalls):
                 name += "_out"
             is_list = self.schema.returns[index].type.is_list
             if self.kind == "inplace":
-                found.append(Result(name, self.first_array, self.first, False,
-                                    output.output_nr if output else None, None, False))
+                found.append(
+                    Result(name, self.first_array, self.first, False, output.output_nr if output else None, None, False)
+                )
                 continue
             condition = rename(output.condition, self.names) if output and output.condition else None
             if masked:
                 condition = f"{name} is not None"
             elif checks and condition is None:
                 condition = f"{name}_.dtype.kind in 'fcV'"
-            found.append(Result("results" if is_list else name, f"{name}_", "results" if is_list else name, is_list,
-                                output.output_nr if output else None, condition, masked))
+            found.append(
+                Result(
+                    "results" if is_list else name,
+                    f"{name}_",
+                    "results" if is_list else name,
+                    is_list,
+                    output.output_nr if output else None,
+                    condition,
+                    masked,
+                )
+            )
         return tuple(found)
 
     @property
@@ -114,9 +128,9 @@ class Results(KernelCalls):
 
     @property
     def tensor_inputs(self) -> str:
-        return ", ".join(
-            f"*{p.name}" if "list" in p.kind else p.name for p in self.parameters if p.kind != "value"
-        ) + ","
+        return (
+            ", ".join(f"*{p.name}" if "list" in p.kind else p.name for p in self.parameters if p.kind != "value") + ","
+        )
 
 
 def _output_name(schema: FunctionSchema, index: int) -> str:

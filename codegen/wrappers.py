@@ -28,8 +28,13 @@ class Wrapper(History):
     """
 
 
-def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = (),
-                  doc: str = "", target: Target | None = None) -> Wrapper:
+def make_wrappers(
+    joined: DifferentiableFunction,
+    is_single: bool,
+    taken: Collection[str] = (),
+    doc: str = "",
+    target: Target | None = None,
+) -> Wrapper:
     """The wrapper of an operator or of its in-place variant.
 
     Args:

@@ -183,8 +183,9 @@ def difference(folder: Path, files: Mapping[str, str], limit: int = 200) -> str:
     for name in changed + extra:
         before = (_read(folder / name) or b"").decode("utf-8", "replace").splitlines()
         after = files.get(name, "").splitlines()
-        found = list(difflib.unified_diff(before, after, f"generated/{name}", f"generated/{name} (regenerated)",
-                                          lineterm=""))
+        found = list(
+            difflib.unified_diff(before, after, f"generated/{name}", f"generated/{name} (regenerated)", lineterm="")
+        )
         lines += found or [f"generated/{name}: not the regular file that it should be, or with other line ends"]
     if len(lines) > limit:
         lines = [*lines[:limit], f"... {len(lines) - limit} more lines"]

@@ -55,9 +55,7 @@ def _explain(source: Source, problem: str, context: str, at: int, began: int) ->
         key = text[start:at].strip()
         if re.fullmatch(r"(- +)?[A-Za-z_][\w, ]*", key):
             place = at - len(key)
-            return source.error(
-                place, f"key `{shorten(key)}` is not aligned with the key above it", _ALIGN, len(key)
-            )
+            return source.error(place, f"key `{shorten(key)}` is not aligned with the key above it", _ALIGN, len(key))
         return source.error(at, "`:` before a space, inside a value", _QUOTE)
     if "could not find expected ':'" in problem:
         word = text[began:].split("\n", 1)[0].rstrip()
@@ -66,9 +64,7 @@ def _explain(source: Source, problem: str, context: str, at: int, began: int) ->
         if text.count("\n", began, at):
             return source.error(began, f"`{text[began]}` is not closed", f"close it, or {_QUOTE}")
         word = _word(text, at)
-        return source.error(
-            at, f"unexpected `{word}` after `{text[began]}`", f"write a comma, or {_QUOTE}", len(word)
-        )
+        return source.error(at, f"unexpected `{word}` after `{text[began]}`", f"write a comma, or {_QUOTE}", len(word))
     if "escape" in problem:
         place = text.rfind("\\", 0, at + 1)
         word = text[place : max(place + 2, at)]
@@ -84,9 +80,7 @@ def _explain(source: Source, problem: str, context: str, at: int, began: int) ->
         hint = "double a quote that belongs to the value, or use the other kind of quotes around it"
         return source.error(at, f"unexpected `{word}` after the closing quote", hint, len(word))
     if "block" in context:
-        return source.error(
-            at, f"unexpected `{word}`" if word else "unexpected end", _ALIGN, max(1, len(word))
-        )
+        return source.error(at, f"unexpected `{word}`" if word else "unexpected end", _ALIGN, max(1, len(word)))
     return source.error(at, f"the file is not YAML at `{word}`: {problem}", _QUOTE, max(1, len(word)))
 
 
@@ -99,9 +93,7 @@ def _unclosed(source: Source, at: int) -> SpecError:
     quote = source.text[at]
     end = source.text.find("\n", at)
     length = (end if end >= 0 else len(source.text)) - at
-    return source.error(
-        at, f"quote `{quote}` is not closed", f"write another {quote} where the value ends", length
-    )
+    return source.error(at, f"quote `{quote}` is not closed", f"write another {quote} where the value ends", length)
 
 
 def _swallowing_quote(source: Source) -> int | None:

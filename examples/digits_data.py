@@ -53,14 +53,18 @@ def load_bundled() -> Digits:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise DataError(f"scikit-learn, which carries the digits, cannot be imported ({error}); "
-                        "install it with: pip install 'gradloom[demo]'") from None
+        raise DataError(
+            f"scikit-learn, which carries the digits, cannot be imported ({error}); "
+            "install it with: pip install 'gradloom[demo]'"
+        ) from None
     try:
         pixels, labels = load_digits(return_X_y=True)
         images = enlarge(np.asarray(pixels, np.float64).reshape(-1, 8, 8) / 16)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataError(f"scikit-learn's digits file is missing or damaged ({_one_line(error)}); "
-                        "reinstall it with: pip install --force-reinstall scikit-learn") from None
+        raise DataError(
+            f"scikit-learn's digits file is missing or damaged ({_one_line(error)}); "
+            "reinstall it with: pip install --force-reinstall scikit-learn"
+        ) from None
     labels = np.asarray(labels, np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
     test, train = order[:HELD_OUT], order[HELD_OUT:]
@@ -140,14 +144,20 @@ def load_mnist(folder: Path) -> Digits:
 def _checked_pair(image_path: Path, label_path: Path) -> tuple[np.ndarray, np.ndarray]:
     images, labels = read_idx(image_path, 3), read_idx(label_path, 1)
     if images.shape[1:] != (SIDE, SIDE):
-        raise DataError(f"{image_path}: its images have {images.shape[1]}x{images.shape[2]} pixels where "
-                        f"{SIDE}x{SIDE} are needed; use MNIST's own files")
+        raise DataError(
+            f"{image_path}: its images have {images.shape[1]}x{images.shape[2]} pixels where "
+            f"{SIDE}x{SIDE} are needed; use MNIST's own files"
+        )
     if len(images) != len(labels):
-        raise DataError(f"{label_path}: {len(labels)} labels for the {len(images)} images of "
-                        f"{image_path.name}: the two belong to different sets; fetch both again")
+        raise DataError(
+            f"{label_path}: {len(labels)} labels for the {len(images)} images of "
+            f"{image_path.name}: the two belong to different sets; fetch both again"
+        )
     if labels.max() > 9:
-        raise DataError(f"{label_path}: label {labels.max()} at index {labels.argmax()} is not a digit, so "
-                        "the file is damaged or not MNIST's; fetch it again")
+        raise DataError(
+            f"{label_path}: label {labels.max()} at index {labels.argmax()} is not a digit, so "
+            "the file is damaged or not MNIST's; fetch it again"
+        )
     return images, labels
 
 
@@ -190,11 +200,14 @@ def _idx_shape(path: Path, header: bytes, ndim: int) -> tuple[int, ...]:
     expected = 0x0800 + ndim
     if magic != expected:
         kind = "images" if ndim == 3 else "labels"
-        raise DataError(f"{path}: starts with {magic:#010x}, an idx file of {kind} with {expected:#010x}, so "
-                        "it is not the file its name says; fetch it again")
+        raise DataError(
+            f"{path}: starts with {magic:#010x}, an idx file of {kind} with {expected:#010x}, so "
+            "it is not the file its name says; fetch it again"
+        )
     if not 0 < shape[0] <= MAX_IMAGES or not all(0 < size <= 4096 for size in shape[1:]):
-        raise DataError(f"{path}: its header gives the shape {'x'.join(map(str, shape))}, which cannot be "
-                        "right; fetch it again")
+        raise DataError(
+            f"{path}: its header gives the shape {'x'.join(map(str, shape))}, which cannot be right; fetch it again"
+        )
     return tuple(shape)
 
 

@@ -85,8 +85,9 @@ def save_picture(path: Path, losses: list[float], accuracy: float, data, predict
     draw.text((MARGIN, top), heading, INK, large)
     for place, index in enumerate(_sample(predicted, data.test_labels)):
         corner = MARGIN + place % COLUMNS * CELL, top + 40 + place // COLUMNS * (CELL + 24)
-        _draw_prediction(image, draw, corner, data.test_images[index, 0], int(predicted[index]),
-                         int(data.test_labels[index]), small)
+        _draw_prediction(
+            image, draw, corner, data.test_images[index, 0], int(predicted[index]), int(data.test_labels[index]), small
+        )
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return _write(path, buffer.getvalue())
@@ -106,7 +107,7 @@ def _draw_curve(draw, losses: np.ndarray, font) -> None:
     for decade in np.arange(low, high + 1):
         y = bottom - (decade - low) / (high - low) * (bottom - top)
         draw.line([(left, y), (right, y)], FAINT)
-        draw.text((left - 8, y), f"{10 ** decade:g}", INK, font, anchor="rm")
+        draw.text((left - 8, y), f"{10**decade:g}", INK, font, anchor="rm")
     for step in np.linspace(0, len(losses), 6).astype(int):
         x = left + step / len(losses) * (right - left)
         draw.text((x, bottom + 6), f"{step:,}", INK, font, anchor="ma")
@@ -136,7 +137,7 @@ def _sample(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
         of_digit = labels[right] == digit
         rank[of_digit] = np.arange(of_digit.sum())
     by_turns = right[np.lexsort((labels[right], rank))]
-    return np.concatenate([wrong, by_turns])[:COLUMNS * ROWS]
+    return np.concatenate([wrong, by_turns])[: COLUMNS * ROWS]
 
 
 def _draw_prediction(image, draw, corner, pixels: np.ndarray, predicted: int, label: int, font) -> None:

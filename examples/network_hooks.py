@@ -20,8 +20,10 @@ def after(layer, inputs, output):
 
 
 def backward(layer, grad_inputs, grad_outputs):
-    print(f"backward  {type(layer).__name__:8} takes {tuple(grad_outputs[0].shape)}, "
-          f"norm {grad_outputs[0].norm().item():.4f}")
+    print(
+        f"backward  {type(layer).__name__:8} takes {tuple(grad_outputs[0].shape)}, "
+        f"norm {grad_outputs[0].norm().item():.4f}"
+    )
 
 
 handles = []

@@ -56,7 +56,7 @@ def train(net, data, args, rng, progress):
             group["lr"] = args.lr * (1 - epoch / args.epochs)
         order = torch.randperm(len(data.train_labels)).numpy()
         for start in range(0, len(order), args.batch_size):
-            batch = order[start:start + args.batch_size]
+            batch = order[start : start + args.batch_size]
             images = torch.from_numpy(digits_data.jitter(data.train_images[batch], rng))
             labels = torch.from_numpy(data.train_labels[batch])
             optimizer.zero_grad()
@@ -77,7 +77,7 @@ def predict(net, images):
     parts = []
     with torch.no_grad():
         for start in range(0, len(images), 250):
-            scores = net(torch.from_numpy(images[start:start + 250]))
+            scores = net(torch.from_numpy(images[start : start + 250]))
             parts.append(scores.argmax(dim=1).numpy())
     return np.concatenate(parts)
 
@@ -88,12 +88,20 @@ class Diverged(Exception):
 
 def parse_arguments(argv):
     parser = argparse.ArgumentParser(description="Train a small convolutional network on handwritten digits.")
-    parser.add_argument("--data", metavar="DIR", help="folder with MNIST's four idx files, gzipped or not "
-                        "(without it: the 1,797 digits that come with scikit-learn)")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with MNIST's four idx files, gzipped or not "
+        "(without it: the 1,797 digits that come with scikit-learn)",
+    )
     parser.add_argument("--epochs", type=_number(int, 1), help="default: 20, or 2 for MNIST's many images")
     parser.add_argument("--batch-size", type=_number(int, 1), default=64, help="default: %(default)s")
-    parser.add_argument("--lr", type=_number(float, 0), default=0.1,
-                        help="learning rate to begin with; it falls evenly (default: %(default)s)")
+    parser.add_argument(
+        "--lr",
+        type=_number(float, 0),
+        default=0.1,
+        help="learning rate to begin with; it falls evenly (default: %(default)s)",
+    )
     parser.add_argument("--momentum", type=_number(float, 0, 1), default=0.5, help="default: %(default)s")
     parser.add_argument("--seed", type=_number(int, 0, 2**32 - 1), default=0, help="default: %(default)s")
     parser.add_argument("--out", metavar="DIR", default="demo-output", help="default: %(default)s")
@@ -107,9 +115,11 @@ def _number(kind, low, high=float("inf")):
     def parse(text):
         value = kind(text)
         if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text} is not between {low} and {high}" if high < float("inf")
-                                             else f"{text} is less than {low}")
+            raise argparse.ArgumentTypeError(
+                f"{text} is not between {low} and {high}" if high < float("inf") else f"{text} is less than {low}"
+            )
         return value
+
     parse.__name__ = kind.__name__  # argparse says "invalid int value" with it
     return parse
 
@@ -135,8 +145,10 @@ def run(args):
     print(f"held-out accuracy: {accuracy:.2%} ({right:,} of {len(predicted):,}), after {seconds:.0f} s")
 
     weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
-    for path in (digits_report.save_weights(out / "digits.safetensors", weights),
-                 digits_report.save_picture(out / "digits.png", losses, accuracy, data, predicted)):
+    for path in (
+        digits_report.save_weights(out / "digits.safetensors", weights),
+        digits_report.save_picture(out / "digits.png", losses, accuracy, data, predicted),
+    ):
         print(f"wrote {path}")
 
 

@@ -12,18 +12,52 @@ from pathlib import Path
 import pytest
 
 LIBRARY = Path(__file__).parents[1] / "src" / "gradloom"
-FILES = sorted([LIBRARY / f"{name}.py" for name in ("construct", "functional", "generator", "indexing", "reductions",
-                                                    "tensor")]
-               + [LIBRARY / "autograd" / f"{name}.py" for name in ("__init__", "functional", "gradcheck", "graph")]
-               + [p for folder in ("nn", "optim", "signal") for p in (LIBRARY / folder).rglob("*.py")
-                  if p.name != "_calling.py"])
+FILES = sorted(
+    [LIBRARY / f"{name}.py" for name in ("construct", "functional", "generator", "indexing", "reductions", "tensor")]
+    + [LIBRARY / "autograd" / f"{name}.py" for name in ("__init__", "functional", "gradcheck", "graph")]
+    + [p for folder in ("nn", "optim", "signal") for p in (LIBRARY / folder).rglob("*.py") if p.name != "_calling.py"]
+)
 # Functions of these modules that only the library itself calls.
-INTERNAL = {"bind", "check_implementation", "check_options", "copied", "decayed", "deepcopy_tensor", "delitem",
-            "get_enum", "gradient_array", "legacy_get_string", "ntuple", "number", "one_per_group", "reduce_tensor",
-            "require_optimizer", "resolve", "wrap", "wrapped_number"}
+INTERNAL = {
+    "bind",
+    "check_implementation",
+    "check_options",
+    "copied",
+    "decayed",
+    "deepcopy_tensor",
+    "delitem",
+    "get_enum",
+    "gradient_array",
+    "legacy_get_string",
+    "ntuple",
+    "number",
+    "one_per_group",
+    "reduce_tensor",
+    "require_optimizer",
+    "resolve",
+    "wrap",
+    "wrapped_number",
+}
 # They mean the same everywhere, or are accepted for PyTorch's sake and do nothing.
-KNOWN = {"self", "cls", "args", "kwargs", "device", "dtype", "requires_grad", "pin_memory", "size_average", "reduce",
-         "foreach", "fused", "capturable", "differentiable", "last_epoch", "memo", "state"}
+KNOWN = {
+    "self",
+    "cls",
+    "args",
+    "kwargs",
+    "device",
+    "dtype",
+    "requires_grad",
+    "pin_memory",
+    "size_average",
+    "reduce",
+    "foreach",
+    "fused",
+    "capturable",
+    "differentiable",
+    "last_epoch",
+    "memo",
+    "state",
+}
 INHERITED = {"forward", "extra_repr", "get_lr", "step"}
 
 
@@ -43,8 +77,9 @@ def undocumented(body, prefix="", owner=None):
                 yield prefix + node.name, None
                 continue
             arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            missing = [a for a in arguments if a not in KNOWN and not a.startswith("_")
-                       and not re.search(rf"\b{a}\b", text)]
+            missing = [
+                a for a in arguments if a not in KNOWN and not a.startswith("_") and not re.search(rf"\b{a}\b", text)
+            ]
             if missing:
                 yield prefix + node.name, missing
 

@@ -19,14 +19,45 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("amp", "autograd", "batching", "construct", "dispatch", "exchange", "functional", "generator", "indexing",
-        "interception", "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "rare_methods",
-        "return_types", "settings", "storage", "tensor", "tensor_base", "torch_dispatch", "torch_function",
-        "utils", "variants")
+CORE = (
+    "amp",
+    "autograd",
+    "batching",
+    "construct",
+    "dispatch",
+    "exchange",
+    "functional",
+    "generator",
+    "indexing",
+    "interception",
+    "legacy",
+    "overloads",
+    "printing",
+    "profiler",
+    "promotion",
+    "python_data",
+    "rare_methods",
+    "return_types",
+    "settings",
+    "storage",
+    "tensor",
+    "tensor_base",
+    "torch_dispatch",
+    "torch_function",
+    "utils",
+    "variants",
+)
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
-    ("gradloom.kernels", "gradloom.memory", "gradloom.dtype", "gradloom.device", "gradloom.size",
-     "gradloom.kernel_errors", "gradloom.bits"),
+    (
+        "gradloom.kernels",
+        "gradloom.memory",
+        "gradloom.dtype",
+        "gradloom.device",
+        "gradloom.size",
+        "gradloom.kernel_errors",
+        "gradloom.bits",
+    ),
     ("gradloom._operators",),
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),
@@ -35,7 +66,7 @@ FLOORS = (
     ("gradloom.generated", "gradloom.conversions", "gradloom.python_operators", "gradloom._bind"),
 )
 SURFACE = len(FLOORS)
-ON_THE_SURFACE = ("gradloom.utils.data",)     # although they lie in a package of the core
+ON_THE_SURFACE = ("gradloom.utils.data",)  # although they lie in a package of the core
 
 
 class Import(NamedTuple):
@@ -85,7 +116,7 @@ def _absolute(node: ast.ImportFrom, name: str, is_package: bool) -> str:
     if not node.level:
         return node.module or ""
     around = name.split(".")
-    around = around[:len(around) - node.level + is_package]
+    around = around[: len(around) - node.level + is_package]
     return ".".join([*around, *(node.module or "").split(".")]).rstrip(".")
 
 
@@ -119,29 +150,33 @@ def violations(found: Iterator[Import]) -> list[str]:
 
 
 def test_imports_run_down_only():
-    found = [one for name, path in MODULES.items()
-             for one in imports(name, path.read_text(), path.name == "__init__.py")]
+    found = [
+        one for name, path in MODULES.items() for one in imports(name, path.read_text(), path.name == "__init__.py")
+    ]
     assert len(found) > 100, "the walk finds the imports"
     assert violations(iter(found)) == []
 
 
-@pytest.mark.parametrize("importer, line, expected", [
-    ("gradloom.kernels.conv", "from ..tensor import Tensor", "gradloom.tensor, which is above it"),
-    ("gradloom.kernels.conv", "from .. import dispatch", "gradloom.dispatch, which is above it"),
-    ("gradloom.tensor", "import gradloom", "gradloom, which is above it"),
-    ("gradloom.autograd.engine", "def f():\n    from ..nn import Module", "gradloom.nn, which is above it"),
-    ("gradloom.formulas.loss", "import gradloom.generated.functions.loss", "which is above it"),
-    ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
-    ("gradloom.codegen.cli", "import gradloom", "are apart"),
-    ("gradloom.nn.init", "from gradloom.tools import verify", "stand on the library"),
-    ("gradloom.codegen.render", "from gradloom.tools import verify", "stand on the library"),
-    ("gradloom.nn.init", "import gradloom as gl", None),
-    ("gradloom.codegen.commands.verify", "from gradloom.tools import verify", None),
-    ("gradloom.tools.verify", "from gradloom.codegen import schema", None),
-    ("gradloom.tensor", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import nn", None),
-    ("gradloom.formulas.loss", "from .. import _operators\nfrom ..kernels import loss", None),
-    ("gradloom.generated.variable_type.loss", "from ..functions import loss", None),
-])
+@pytest.mark.parametrize(
+    "importer, line, expected",
+    [
+        ("gradloom.kernels.conv", "from ..tensor import Tensor", "gradloom.tensor, which is above it"),
+        ("gradloom.kernels.conv", "from .. import dispatch", "gradloom.dispatch, which is above it"),
+        ("gradloom.tensor", "import gradloom", "gradloom, which is above it"),
+        ("gradloom.autograd.engine", "def f():\n    from ..nn import Module", "gradloom.nn, which is above it"),
+        ("gradloom.formulas.loss", "import gradloom.generated.functions.loss", "which is above it"),
+        ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
+        ("gradloom.codegen.cli", "import gradloom", "are apart"),
+        ("gradloom.nn.init", "from gradloom.tools import verify", "stand on the library"),
+        ("gradloom.codegen.render", "from gradloom.tools import verify", "stand on the library"),
+        ("gradloom.nn.init", "import gradloom as gl", None),
+        ("gradloom.codegen.commands.verify", "from gradloom.tools import verify", None),
+        ("gradloom.tools.verify", "from gradloom.codegen import schema", None),
+        ("gradloom.tensor", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import nn", None),
+        ("gradloom.formulas.loss", "from .. import _operators\nfrom ..kernels import loss", None),
+        ("gradloom.generated.variable_type.loss", "from ..functions import loss", None),
+    ],
+)
 def test_an_import_that_runs_up_is_caught(importer, line, expected):
     wrong = violations(imports(importer, line, is_package=False))
     assert wrong == [] if expected is None else len(wrong) == 1 and expected in wrong[0]

@@ -13,11 +13,19 @@ from ..target import UsageError, project
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="an operator (mul, mul.Tensor, add_, linalg.inv) or a node (MulBackward0)")
-    parser.add_argument("--package", metavar="NAME", help="know the operators of a package, too: its name, or the "
-                                                          "folder of its project; default: that of the current folder")
+    parser.add_argument(
+        "--package",
+        metavar="NAME",
+        help="know the operators of a package, too: its name, or the "
+        "folder of its project; default: that of the current folder",
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page to FILE instead ('-': to the output)")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
-                        help="highlight the text; auto, the default: on a terminal, unless NO_COLOR is set")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="highlight the text; auto, the default: on a terminal, unless NO_COLOR is set",
+    )
     parser.add_argument("--brief", action="store_true", help="say where things are written, without their source code")
 
 

@@ -15,9 +15,12 @@ from ..write import exclusive, write
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_root(parser)
-    parser.add_argument("--watch", action="store_true",
-                        help="go on, and generate again whenever a file is saved that the code depends on: YAML, "
-                             "kernels, formulas, composites, templates, the generator; end with Ctrl-C")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="go on, and generate again whenever a file is saved that the code depends on: YAML, "
+        "kernels, formulas, composites, templates, the generator; end with Ctrl-C",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

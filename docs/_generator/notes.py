@@ -58,15 +58,17 @@ def _split(text: str, path: str, line: int) -> Iterator[Note]:
     matches = list(_START.finditer(text))
     ends = [match.start() for match in matches[1:]] + [len(text)]
     for match, end in zip(matches, ends, strict=False):  # a text without Notes has one end
-        body = text[match.end():end]
+        body = text[match.end() : end]
         yield Note(match[1], textwrap.dedent(body).strip(), path, line + text.count("\n", 0, match.start()))
 
 
 def page(root: Path) -> str:
     """The page, in Markdown."""
-    parts = ["# Notes\n\nWhat has to be explained once is explained in the source, in a *Note* that other places refer "
-             "to by name. These are all of them; the link leads to the file. Reading order and reasons are in "
-             "[the design](core.md).\n"]
+    parts = [
+        "# Notes\n\nWhat has to be explained once is explained in the source, in a *Note* that other places refer "
+        "to by name. These are all of them; the link leads to the file. Reading order and reasons are in "
+        "[the design](core.md).\n"
+    ]
     for note in notes(root):
         parts.append(f"## {note.name}\n\n[`{note.path}`](../{note.path}#L{note.line})\n\n{_markdown(note.text)}\n")
     return "\n".join(parts)

@@ -191,7 +191,7 @@ class Operator:
 
     def shares(self, overload: Overload) -> Overload | None:
         """The overload before this one that has the same formulas, as an in-place operator has its functional one's."""
-        before = self.overloads[:self.overloads.index(overload)]
+        before = self.overloads[: self.overloads.index(overload)]
         return next((b for b in before if b.node is not None and b.node == overload.node), None)
 
     @property
@@ -248,8 +248,10 @@ def operators(root: Path) -> tuple[Operator, ...]:
     package = root / "src" / "gradloom"
     functions = native_functions.load(root / NATIVE, shown=NATIVE, package=package)
     joined = derivatives.load(root / DERIVATIVES, functions, shown=DERIVATIVES, package=package)
-    lines = {e.fields["name"].value.partition("(")[0]: e.fields["name"].line
-             for e in load_entries(root / DERIVATIVES, DERIVATIVES)}
+    lines = {
+        e.fields["name"].value.partition("(")[0]: e.fields["name"].line
+        for e in load_entries(root / DERIVATIVES, DERIVATIVES)
+    }
     definitions, notation = Definitions(root, package), Notation(package / "formulas")
     groups: dict[tuple[str, str], list[Overload]] = {}
     for function in functions:
@@ -272,10 +274,15 @@ def pages(root: Path) -> dict[str, str]:
     families: dict[str, list[Operator]] = {}
     for operator in found:
         families.setdefault(operator.family, []).append(operator)
-    made = {f"operators/{family}.md": _template("family.md.jinja", family=family, operators=sorted(
-        members, key=lambda o: o.name.strip("_"))) for family, members in families.items()}
-    made["operators/index.md"] = _template("index.md.jinja", families=families, letters=_by_letter(found),
-                                           entries=sum(len(o.overloads) for o in found))
+    made = {
+        f"operators/{family}.md": _template(
+            "family.md.jinja", family=family, operators=sorted(members, key=lambda o: o.name.strip("_"))
+        )
+        for family, members in families.items()
+    }
+    made["operators/index.md"] = _template(
+        "index.md.jinja", families=families, letters=_by_letter(found), entries=sum(len(o.overloads) for o in found)
+    )
     made["support.md"] = _template("support.md.jinja", families=families, signs=SIGNS)
     return made
 
@@ -288,8 +295,12 @@ def _by_letter(found: tuple[Operator, ...]) -> Iterator[tuple[str, list[Operator
 
 
 _ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), undefined=jinja2.StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 _ENVIRONMENT.filters["code"] = code
 _ENVIRONMENT.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
 

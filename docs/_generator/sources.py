@@ -38,8 +38,10 @@ def page(root: Path, path: str) -> str:
     text = (root / path).read_text(encoding="utf-8")
     fence = "`" * (3 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
     language = _LANGUAGES.get(Path(path).suffix, "text")
-    return (f"---\ntitle: {path}\nhide: [toc]\nsearch:\n  exclude: true\n---\n\n# {Path(path).name}\n\n`{path}`\n\n"
-            f'{fence}{{.{language} linenums="1"}}\n{text.rstrip()}\n{fence}\n')
+    return (
+        f"---\ntitle: {path}\nhide: [toc]\nsearch:\n  exclude: true\n---\n\n# {Path(path).name}\n\n`{path}`\n\n"
+        f'{fence}{{.{language} linenums="1"}}\n{text.rstrip()}\n{fence}\n'
+    )
 
 
 def rewrite(root: Path, page: str, text: str) -> str:
@@ -65,6 +67,6 @@ def rewrite(root: Path, page: str, text: str) -> str:
 def _outside_code(text: str, change) -> str:
     parts, at = [], 0
     for block in _FENCED.finditer(text):
-        parts += [change(text[at:block.start()]), block[0]]
+        parts += [change(text[at : block.start()]), block[0]]
         at = block.end()
     return "".join((*parts, change(text[at:])))

@@ -14,13 +14,18 @@ def show() -> str:
     from . import __version__
 
     blas = np.show_config(mode="dicts")["Build Dependencies"].get("blas", {})
-    return (f"gradloom {__version__}\n  - Python {platform.python_version()}\n  - NumPy {np.__version__}\n"
-            f"  - BLAS: {blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip() + "\n")
+    return (
+        f"gradloom {__version__}\n  - Python {platform.python_version()}\n  - NumPy {np.__version__}\n"
+        f"  - BLAS: {blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip()
+        + "\n"
+    )
 
 
 def parallel_info() -> str:
     """How many threads operators use."""
     from .settings import get_num_interop_threads, get_num_threads
 
-    return (f"threads of one operator (get_num_threads): {get_num_threads()}\n"
-            f"operators at once (get_num_interop_threads): {get_num_interop_threads()}\n")
+    return (
+        f"threads of one operator (get_num_threads): {get_num_threads()}\n"
+        f"operators at once (get_num_interop_threads): {get_num_interop_threads()}\n"
+    )

@@ -28,6 +28,7 @@ from .autograd.grad_mode import (  # noqa: E402
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+
 # Before construct, whose function `tensor` is what the name means from then on.
 from .tensor import Tensor as Tensor  # noqa: E402
 from .construct import (  # noqa: E402
@@ -125,6 +126,7 @@ try:
         unique as unique,
         unique_consecutive as unique_consecutive,
     )
+
     _bind_reductions(Tensor)
 except Exception as _error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = _error
@@ -254,44 +256,134 @@ if _typing.TYPE_CHECKING:
     from .batching.mapping import vmap as vmap
     from .tools.explain import explain as explain
 
-_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "cuda", "profiler",
-                 "overrides", "__config__", "accelerator", "backends", "compiler", "jit", "mps", "mtia", "testing",
-                 "version", "xpu"}
+_LAZY_MODULES = {
+    "nn",
+    "optim",
+    "utils",
+    "linalg",
+    "special",
+    "random",
+    "func",
+    "return_types",
+    "signal",
+    "types",
+    "ops",
+    "_ops",
+    "library",
+    "_C",
+    "serialization",
+    "amp",
+    "cpu",
+    "cuda",
+    "profiler",
+    "overrides",
+    "__config__",
+    "accelerator",
+    "backends",
+    "compiler",
+    "jit",
+    "mps",
+    "mtia",
+    "testing",
+    "version",
+    "xpu",
+}
 # What is imported when it is asked for.
-_LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
-         "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
-         "_efficientzerotensor": ".autograd.zero_tangent",
-         "compile": ".compiler", "GradScaler": ".amp.grad_scaler", "OutOfMemoryError": ".settings",
-         "TypedStorage": ".storage", "UntypedStorage": ".storage",
-         **dict.fromkeys(("are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi", "get_default_device",
-                          "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
-                          "get_num_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
-                          "set_default_device", "set_deterministic_debug_mode", "set_float32_matmul_precision",
-                          "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "set_warn_always",
-                          "typename", "use_deterministic_algorithms"), ".settings"),
-         **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".exchange"),
-         **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
-                          "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
-                          "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"),
-                         ".amp.settings"),
-         **dict.fromkeys((f"{old}_autocast_{device}_{what}" for device in ("cpu", "gpu", "ipu", "xla")
-                          for old, what in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
-                          if (device, what) != ("gpu", "enabled")), ".amp.old_names")}
+_LAZY = {
+    "explain": ".tools.explain",
+    "vmap": ".batching.mapping",
+    "load": ".serialization",
+    "save": ".serialization",
+    "set_default_tensor_type": ".legacy",
+    "autocast": ".amp.autocast_mode",
+    "_efficientzerotensor": ".autograd.zero_tangent",
+    "compile": ".compiler",
+    "GradScaler": ".amp.grad_scaler",
+    "OutOfMemoryError": ".settings",
+    "TypedStorage": ".storage",
+    "UntypedStorage": ".storage",
+    **dict.fromkeys(
+        (
+            "are_deterministic_algorithms_enabled",
+            "compiled_with_cxx11_abi",
+            "get_default_device",
+            "get_deterministic_debug_mode",
+            "get_float32_matmul_precision",
+            "get_num_interop_threads",
+            "get_num_threads",
+            "is_deterministic_algorithms_warn_only_enabled",
+            "is_warn_always_enabled",
+            "set_default_device",
+            "set_deterministic_debug_mode",
+            "set_float32_matmul_precision",
+            "set_flush_denormal",
+            "set_num_interop_threads",
+            "set_num_threads",
+            "set_warn_always",
+            "typename",
+            "use_deterministic_algorithms",
+        ),
+        ".settings",
+    ),
+    **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".exchange"),
+    **dict.fromkeys(
+        (
+            "autocast_decrement_nesting",
+            "autocast_increment_nesting",
+            "clear_autocast_cache",
+            "get_autocast_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+        ),
+        ".amp.settings",
+    ),
+    **dict.fromkeys(
+        (
+            f"{old}_autocast_{device}_{what}"
+            for device in ("cpu", "gpu", "ipu", "xla")
+            for old, what in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
+            if (device, what) != ("gpu", "enabled")
+        ),
+        ".amp.old_names",
+    ),
+}
 # The types of arguments in schemas.
-_LAZY |= {"Tag": ".ops._schema", "FunctionSchema": ".ops._schema", **dict.fromkeys(
-    ("AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NumberType",
-     "OptionalType", "StringType", "TensorType"), ".ops._types")}
+_LAZY |= {
+    "Tag": ".ops._schema",
+    "FunctionSchema": ".ops._schema",
+    **dict.fromkeys(
+        (
+            "AnyType",
+            "BoolType",
+            "ComplexType",
+            "DeviceObjType",
+            "FloatType",
+            "IntType",
+            "ListType",
+            "NumberType",
+            "OptionalType",
+            "StringType",
+            "TensorType",
+        ),
+        ".ops._types",
+    ),
+}
 
 
 if not _typing.TYPE_CHECKING:
+
     def __getattr__(name):
         if name in _LAZY:
             from importlib import import_module
+
             found = globals()[name] = getattr(import_module(_LAZY[name], __name__), name)
             return found
         if name in _LAZY_MODULES:
             from importlib import import_module
+
             try:
                 return import_module(f"{__name__}.{name}")
             except ModuleNotFoundError as error:
@@ -299,12 +391,14 @@ if not _typing.TYPE_CHECKING:
                     raise
         if name.endswith("Tensor"):
             from .legacy import tensor_type
+
             found = tensor_type(name)
             if found is not None:
                 globals()[name] = found
                 return found
         if name.endswith("Storage"):
             from .storage import storage_type
+
             found = storage_type(name)
             if found is not None:
                 return found

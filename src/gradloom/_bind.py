@@ -24,9 +24,27 @@ from .promotion import number_type
 from .python_operators import bind_python_operators
 from .tensor import Tensor, wrapped_number
 
-_RARE = ("apply_", "map_", "map2_", "const_data_ptr", "is_shared", "is_pinned", "is_distributed", "dim_order",
-         "pin_memory", "share_memory_", "dense_dim", "sparse_dim", "to_dense", "__dlpack__", "__dlpack_device__",
-         "_view_func", "storage_type", "resize", "resize_as")
+_RARE = (
+    "apply_",
+    "map_",
+    "map2_",
+    "const_data_ptr",
+    "is_shared",
+    "is_pinned",
+    "is_distributed",
+    "dim_order",
+    "pin_memory",
+    "share_memory_",
+    "dense_dim",
+    "sparse_dim",
+    "to_dense",
+    "__dlpack__",
+    "__dlpack_device__",
+    "_view_func",
+    "storage_type",
+    "resize",
+    "resize_as",
+)
 # Methods that tensor.py writes out, for speed.
 _BY_HAND = frozenset(("conj",))
 
@@ -37,12 +55,27 @@ def bind() -> dict:
     Returns:
         The functions of the top-level namespace, by name.
     """
-    constants = BY_NAME | dict(strided=strided, contiguous_format=contiguous_format, preserve_format=preserve_format,
-                               channels_last=channels_last, channels_last_3d=channels_last_3d)
-    register_types(Tensor=Tensor, dtype=dtype, device=device, layout=layout, memory_format=memory_format,
-                   Generator=Generator, python_dtypes=PYTHON_TYPES, constants=constants,
-                   wrapped_number=wrapped_number, lone_number=_lone_number,
-                   disabled_torch_function=disabled_torch_function, handle_torch_function=_meet)
+    constants = BY_NAME | dict(
+        strided=strided,
+        contiguous_format=contiguous_format,
+        preserve_format=preserve_format,
+        channels_last=channels_last,
+        channels_last_3d=channels_last_3d,
+    )
+    register_types(
+        Tensor=Tensor,
+        dtype=dtype,
+        device=device,
+        layout=layout,
+        memory_format=memory_format,
+        Generator=Generator,
+        python_dtypes=PYTHON_TYPES,
+        constants=constants,
+        wrapped_number=wrapped_number,
+        lone_number=_lone_number,
+        disabled_torch_function=disabled_torch_function,
+        handle_torch_function=_meet,
+    )
     from .generated import namespaces
 
     operators = _operators.__dict__
@@ -72,8 +105,10 @@ def _lone_number(value):
 
 def _imported(name):
     """A method for which gradloom.rare_methods is imported. It stays: who answers functions knows it."""
+
     def method(self, *args, **kwargs):
         from . import rare_methods
+
         return getattr(rare_methods, name)(self, *args, **kwargs)
 
     method.__name__ = name
@@ -82,21 +117,25 @@ def _imported(name):
 
 def _getter(operator):
     """A function of its own, so that reading an attribute can be told from calling the operator."""
-    found = getters[operator] = FunctionType(operator.__code__, operator.__globals__, operator.__name__,
-                                             operator.__defaults__, operator.__closure__)
+    found = getters[operator] = FunctionType(
+        operator.__code__, operator.__globals__, operator.__name__, operator.__defaults__, operator.__closure__
+    )
     found.__kwdefaults__, found.__doc__ = operator.__kwdefaults__, operator.__doc__
     return found
 
 
-getters: dict[FunctionType, FunctionType] = {}     # operator -> what reads the attribute
+getters: dict[FunctionType, FunctionType] = {}  # operator -> what reads the attribute
 
 
 def _meet(overloads, args, kwargs):
     from .torch_function.first_call import first_meeting
+
     return first_meeting(sys._getframe(1), overloads, args, kwargs)
 
 
 # Attribute of tensors -> the operator that computes it.
-_SETTERS = {"real": lambda self, value: self.real.__setitem__(..., value),
-            "imag": lambda self, value: self.imag.__setitem__(..., value)}
+_SETTERS = {
+    "real": lambda self, value: self.real.__setitem__(..., value),
+    "imag": lambda self, value: self.imag.__setitem__(..., value),
+}
 _PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}

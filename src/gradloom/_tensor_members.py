@@ -30,6 +30,7 @@ _bool: TypeAlias = bool
 _int: TypeAlias = int
 _float: TypeAlias = float
 
+
 class TensorMembers(TensorMethods):
     # --- properties ---
     @property
@@ -107,53 +108,62 @@ class TensorMembers(TensorMethods):
     ) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+        self,
+        sorted: _bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
         dim: _int | None = None,
     ) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[False] = False,
         dim: _int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: _bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[True],
         dim: _int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True],
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[True],
         dim: _int | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False,
-        dim: _int | None = None,
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
     ) -> Any: ...
     @overload
     def unique_consecutive(
-        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
-        dim: _int | None = None,
+        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None
     ) -> Tensor: ...
     @overload
     def unique_consecutive(
-        self, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
-        dim: _int | None = None,
+        self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
-        self, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
-        dim: _int | None = None,
+        self, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: _int | None = None
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
-        self, *, return_inverse: Literal[True], return_counts: Literal[True],
-        dim: _int | None = None,
+        self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None
     ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
-        self, return_inverse: _bool = False, return_counts: _bool = False,
-        dim: _int | None = None,
+        self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
     ) -> Any: ...
 
     # --- Python's operators ---

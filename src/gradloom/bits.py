@@ -31,10 +31,34 @@ from .memory import with_bits
 # Functions that write to their first argument.
 _WRITERS = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
 # Functions of one array that show its memory.
-_VIEWERS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_to, np.diagonal, np.expand_dims,
-                      np.flip, np.fliplr, np.flipud, np.moveaxis, np.ravel, np.real, np.imag, np.reshape, np.rollaxis,
-                      np.rot90, np.squeeze, np.swapaxes, np.transpose, np.array_split, np.split, np.hsplit, np.vsplit,
-                      np.dsplit))
+_VIEWERS = frozenset(
+    (
+        np.atleast_1d,
+        np.atleast_2d,
+        np.atleast_3d,
+        np.broadcast_to,
+        np.diagonal,
+        np.expand_dims,
+        np.flip,
+        np.fliplr,
+        np.flipud,
+        np.moveaxis,
+        np.ravel,
+        np.real,
+        np.imag,
+        np.reshape,
+        np.rollaxis,
+        np.rot90,
+        np.squeeze,
+        np.swapaxes,
+        np.transpose,
+        np.array_split,
+        np.split,
+        np.hsplit,
+        np.vsplit,
+        np.dsplit,
+    )
+)
 # Methods and attributes that reach for memory, which is not what the values are.
 _OF_MEMORY = frozenset(("ctypes", "data", "flat", "setfield", "getfield", "byteswap", "resize", "setflags", "tofile"))
 
@@ -111,8 +135,7 @@ class Deferred(NDArrayOperatorsMixin):
         if not any(type(target) is Deferred for target in out):
             return found
         several = found.__class__ is tuple
-        results = [_written(target, result) for target, result in
-                   zip(out, found if several else (found,), strict=True)]
+        results = [_written(target, result) for target, result in zip(out, found if several else (found,), strict=True)]
         return tuple(results) if several else results[0]
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, keywords: Any) -> Any:
@@ -220,6 +243,7 @@ class Deferred(NDArrayOperatorsMixin):
 def _method_of_memory(name: str) -> Callable[..., Any]:
     def method(self: Deferred, *args: Any, **keywords: Any) -> Any:
         return self._seen(getattr(self.memory, name)(*args, **keywords))
+
     method.__name__ = name
     return method
 
@@ -229,6 +253,7 @@ def _method_that_writes(name: str) -> Callable[..., None]:
         values = self.resolve()
         getattr(values, name)(*args, **keywords)
         self[...] = values
+
     method.__name__ = name
     return method
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-           "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset"]
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -47,8 +57,16 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     return fn if fn is not None else lambda function: function
 
 
-def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
     """The function or module as it is: gradloom has no compiler, and a compiled function computes the same.
 
     Args:

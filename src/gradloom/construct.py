@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from .types import Device, DType
 
 
-def tensor(data: Any, *, dtype: DType | None = None, device: Device | None = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A new leaf tensor with a copy of `data`.
 
     Args:
@@ -42,9 +48,13 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Device | None = Non
     dtype = _wanted(dtype, "tensor")
     if isinstance(data, Tensor):
         import warnings
-        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-                      UserWarning, stacklevel=2)
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
         array = to_copy(data._array, None if dtype is None else dtype.numpy)
     else:
         array = array_of(data, dtype)
@@ -60,6 +70,7 @@ def _leaf(array, requires_grad):
     out = made(wrap(array))
     if state.dispatch_modes:
         from .torch_dispatch import lift_fresh
+
         out = lift_fresh(out)
     if requires_grad:
         require_gradient(out)
@@ -84,9 +95,11 @@ def _wanted(given, function: str):
 
 def _check_strides(array) -> None:
     if any(s < 0 for s in array.strides) and array.size:
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides "
-                         "are not currently supported. (You can probably work around this by making a copy of your "
-                         "array  with array.copy().) ")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides "
+            "are not currently supported. (You can probably work around this by making a copy of your "
+            "array  with array.copy().) "
+        )
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -103,13 +116,20 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     _check_strides(array)
     if not array.dtype.isnative:
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between "
-                         "byte orders is currently not supported.")
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between "
+            "byte orders is currently not supported."
+        )
     TYPE_OF[array.dtype]
     if not array.flags.writeable:
         import warnings
-        warnings.warn("The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
-                      "converting it to a tensor.", UserWarning, stacklevel=2)
+
+        warnings.warn(
+            "The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
+            "converting it to a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     return made(wrap(rooted(array.view(np.ndarray))))
 
 
@@ -124,8 +144,14 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = Non
     return made(wrap(array_of(data, dtype)))
 
 
-def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = None, copy: bool | None = None,
-            requires_grad: bool | None = None) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
     """As `as_tensor`, with control over copying.
 
     Args:
@@ -142,6 +168,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = Non
     source = from_numpy(obj) if isinstance(obj, np.ndarray) else obj
     if not isinstance(source, (Tensor, list, tuple, int, float, complex, str, np.generic)):
         from .exchange import from_buffer_or_dlpack
+
         source = from_buffer_or_dlpack(obj, wanted)
     if not isinstance(source, Tensor):
         if copy is False:
@@ -149,8 +176,10 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = Non
         out = as_tensor(obj, wanted)
     elif wanted is not None and wanted is not source.dtype:
         if copy is False:
-            raise ValueError(f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
-                             f"'{scalar_type_name(wanted)}'.")
+            raise ValueError(
+                f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
+                f"'{scalar_type_name(wanted)}'."
+            )
         out = _operators.to(source, wanted)
     else:
         out = _operators.clone(source) if copy else source
@@ -165,8 +194,15 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = Non
     return out
 
 
-def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | None = None,
-               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """As `tensor`, with the dtype of `self` by default.
 
     Args:
@@ -193,8 +229,10 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
     check_device(kwargs.pop("device", None))
     args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
     if kwargs:
-        raise TypeError(f"new() received an invalid combination of arguments - got unexpected keyword argument(s) "
-                        f"{', '.join(kwargs)}")
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got unexpected keyword argument(s) "
+            f"{', '.join(kwargs)}"
+        )
     wanted = dtype or default.float
     if len(args) == 1 and isinstance(args[0], Tensor):
         if dtype is not None and args[0].dtype is not wanted:
@@ -206,6 +244,7 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
         array = _of_storage(args[0], wanted)
     elif len(args) == 1 and (not isinstance(args[0], int) or args[0].__class__ is bool):
         from .size import Size
+
         if isinstance(args[0], Size):
             array = np.empty(args[0], wanted.numpy)
         else:
@@ -226,9 +265,11 @@ def _sizes(args):
             raise TypeError
         sizes = [index(n) for n in args]
     except TypeError:
-        raise TypeError("new() received an invalid combination of arguments - got "
-                        f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
-                        "expected") from None
+        raise TypeError(
+            "new() received an invalid combination of arguments - got "
+            f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
+            "expected"
+        ) from None
     if min(sizes) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
     return sizes
@@ -237,10 +278,12 @@ def _sizes(args):
 def _of_storage(source, wanted):
     found = getattr(source, "dtype", wanted)
     if found is not wanted:
-        raise RuntimeError(f"Expected a Storage of type {scalar_type_name(wanted)} or an UntypedStorage, but got type "
-                           f"{scalar_type_name(found)} for argument 1 'storage'")
+        raise RuntimeError(
+            f"Expected a Storage of type {scalar_type_name(wanted)} or an UntypedStorage, but got type "
+            f"{scalar_type_name(found)} for argument 1 'storage'"
+        )
     memory = source.untyped()._elements()
-    return memory[:memory.size // wanted.itemsize * wanted.itemsize].view(wanted.numpy)
+    return memory[: memory.size // wanted.itemsize * wanted.itemsize].view(wanted.numpy)
 
 
 def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
@@ -254,15 +297,19 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
     if id(source) in memo:
         return memo[id(source)]
     if not source.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                           "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
-                           "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
+        )
     if source._array.__class__ is not np.ndarray:  # it stands for other tensors
         out = source.detach().clone()
         if type(out) is not type(source):
-            raise RuntimeError("The default implementation of __deepcopy__() needs clone() of a "
-                               f"{type(source).__name__} to be of its own class, but it is a {type(out).__name__}: let "
-                               "its __torch_dispatch__ answer detach and clone, or give the class a __deepcopy__.")
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() needs clone() of a "
+                f"{type(source).__name__} to be of its own class, but it is a {type(out).__name__}: let "
+                "its __torch_dispatch__ answer detach and clone, or give the class a __deepcopy__."
+            )
     else:
         out = new(type(source))
         out._array = np.asarray(_copied(source._array, memo))
@@ -292,19 +339,25 @@ def _copied(array, memo):
             memo[key] = flat(out)
             return out
         memory = memo[key] = flat(base).copy()
-    return strided_view(memory.view(array.dtype) if memory.size else array[:0], array.shape,
-                        [s // array.itemsize for s in array.strides], offset_in_elements(array))
+    return strided_view(
+        memory.view(array.dtype) if memory.size else array[:0],
+        array.shape,
+        [s // array.itemsize for s in array.strides],
+        offset_in_elements(array),
+    )
 
 
 def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
-    """How a tensor pickles: the memory that it shares with others, where in that it is, its class and what else it has.
-    """
+    """Return how a tensor pickles: its storage, its place in that, its class and its attributes."""
     for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
         if not hasattr(hook, "__torch_unserializable__"):
             import warnings
-            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
-                          "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                          stacklevel=3)
+
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
+                "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
     extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
     array = source._array
     base = owner(array)
@@ -312,8 +365,7 @@ def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
     place = None
     if base is not array:  # the pickle holds `base` once, however many tensors look at it
         place = (array.shape, tuple([s // array.itemsize for s in array.strides]), offset_in_elements(array))
-    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra,
-                      bits)
+    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra, bits)
 
 
 def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, False)):

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 _TYPES = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
-    name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")}
+    name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")
+}
 
 
 def _conversion(name, dtype):
     def convert(self, memory_format=None):
         return _operators.to_dtype(self, dtype, False, False, memory_format)
+
     convert.__name__ = name
     convert.__qualname__ = f"Tensor.{name}"
     convert.__doc__ = f"The tensor itself if it is of type {dtype}, else a copy that is."

@@ -35,8 +35,9 @@ class device:
         name, colon, number = type.partition(":")
         if number:
             if index is not None:
-                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: "
-                                   f"{type}")
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             if not number.isdigit() or number != str(int(number)):
                 raise RuntimeError(f"Invalid device string: '{type}'")
             index = int(number)
@@ -60,8 +61,9 @@ class device:
         pass
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}')" if self.index is None else \
-            f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -77,8 +79,28 @@ class device:
 
 
 # Types that have a name; there is only the first. Programs name others in code that they run where those exist.
-_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
-          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+_TYPES = (
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
+)
 CPU: device = device("cpu")
 
 
@@ -100,8 +122,10 @@ def check_device(value: object) -> None:
 
 def no_gpu() -> AssertionError:
     """The error for whoever asks for a GPU."""
-    return AssertionError("Torch not compiled with CUDA enabled: gradloom computes on the CPU. Ask "
-                          "torch.cuda.is_available() first, or use device='cpu'.")
+    return AssertionError(
+        "Torch not compiled with CUDA enabled: gradloom computes on the CPU. Ask "
+        "torch.cuda.is_available() first, or use device='cpu'."
+    )
 
 
 class _Named:
@@ -142,8 +166,9 @@ def check_layout(value: object) -> None:
         RuntimeError: for any other layout: gradloom has dense tensors only.
     """
     if value is not None and value is not strided:
-        raise RuntimeError(f"gradloom has dense tensors only; layout {value} is not available. Use "
-                           "layout=torch.strided.")
+        raise RuntimeError(
+            f"gradloom has dense tensors only; layout {value} is not available. Use layout=torch.strided."
+        )
 
 
 strided: layout = layout("strided")

@@ -41,31 +41,31 @@ class ThreadState(threading.local):
     """What is particular to a thread. The class attributes are every thread's initial values."""
 
     flags = 0
-    saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
+    saved_tensor_hooks = ()  # innermost last: (pack, unpack) pairs
     saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
-    graph_task = None            # the backward pass that this thread is running
-    multithreading = True        # see grad_mode.set_multithreading_enabled
+    graph_task = None  # the backward pass that this thread is running
+    multithreading = True  # see grad_mode.set_multithreading_enabled
     flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags of who called what it answers
-    dispatch_modes: tuple = ()   # dispatch modes, innermost last; see Note [Torch dispatch]
-    dispatch_off = False         # whether neither they nor classes answer operators
-    function_modes: tuple = ()   # function modes, innermost last; see Note [Torch functions]
+    dispatch_modes: tuple = ()  # dispatch modes, innermost last; see Note [Torch dispatch]
+    dispatch_off = False  # whether neither they nor classes answer operators
+    function_modes: tuple = ()  # function modes, innermost last; see Note [Torch functions]
     function_overrides = ALL_ANSWER  # which of those that override functions are asked
-    autocast: Any = None         # what autocast has been told: amp/settings.py
-    unrecorded = 0               # how many blocks in which nothing is recorded were entered
-    profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
-    forward_grad = True          # whether a dual level makes tangents; see _C._set_fwd_grad_enabled
-    grad_layout = True           # see autograd.grad_mode.enforce_grad_layout_policy
-    view_replay = False          # see _C._set_view_replay_enabled
-    batching: tuple = ()         # levels of the vmaps that are running, outermost first
-    func_level: Any = None       # the innermost level of gradloom.func that is running; see Note [One graph]
+    autocast: Any = None  # what autocast has been told: amp/settings.py
+    unrecorded = 0  # how many blocks in which nothing is recorded were entered
+    profiler: Any = None  # the Recorder of a profile that is being taken; see Note [Profiling]
+    forward_grad = True  # whether a dual level makes tangents; see _C._set_fwd_grad_enabled
+    grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy
+    view_replay = False  # see _C._set_view_replay_enabled
+    batching: tuple = ()  # levels of the vmaps that are running, outermost first
+    func_level: Any = None  # the innermost level of gradloom.func that is running; see Note [One graph]
 
     def __init__(self):
         self.flags = _new_threads[0]
         _threads[threading.get_ident()] = self.__dict__
 
 
-_new_threads = [0]               # the flags that a thread begins with
-_threads: dict = {}              # identity of a thread -> its state; identities are used again when threads end
+_new_threads = [0]  # the flags that a thread begins with
+_threads: dict = {}  # identity of a thread -> its state; identities are used again when threads end
 state = ThreadState()
 
 

@@ -32,8 +32,15 @@ class dtype:
     is_complex: _builtins.bool
     is_signed: _builtins.bool
 
-    def __init__(self, name: str, alias: str, np_type: Any, itemsize: _builtins.int, category: _builtins.int,
-                 signed: _builtins.bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        alias: str,
+        np_type: Any,
+        itemsize: _builtins.int,
+        category: _builtins.int,
+        signed: _builtins.bool = True,
+    ) -> None:
         self._name = name
         self._alias = alias
         self._numpy = np.dtype(np_type) if np_type is not None else None
@@ -95,8 +102,23 @@ float64: dtype = dtype("float64", "double", np.float64, 8, FLOATING)
 complex64: dtype = dtype("complex64", "cfloat", np.complex64, 8, COMPLEX)
 complex128: dtype = dtype("complex128", "cdouble", np.complex128, 16, COMPLEX)
 
-ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
-       float16, bfloat16, float32, float64, complex64, complex128)
+ALL = (
+    bool,
+    uint8,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
 half: dtype = float16
 short: dtype = int16
 int: dtype = int32
@@ -106,8 +128,15 @@ double: dtype = float64
 cfloat: dtype = complex64
 cdouble: dtype = complex128
 BY_NAME = {str(t)[6:]: t for t in ALL} | {
-    "half": half, "short": short, "int": int, "long": long, "float": float, "double": double, "cfloat": cfloat,
-    "cdouble": cdouble}
+    "half": half,
+    "short": short,
+    "int": int,
+    "long": long,
+    "float": float,
+    "double": double,
+    "cfloat": cfloat,
+    "cdouble": cdouble,
+}
 
 _TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 _TO_REAL = {complex64: float32, complex128: float64}
@@ -125,14 +154,14 @@ class _TypeTable(dict):
             return self[native]
         raise TypeError(
             f"can't convert np.ndarray of type {np_type}. The only supported types are: float64, float32, float16, "
-            "bfloat16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.")
+            "bfloat16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+        )
 
 
 TYPE_OF: dict[Any, dtype] = _TypeTable()
 TYPE_OF.update({t._numpy: t for t in ALL if t._numpy is not None})
 
-PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: bool,
-                _builtins.complex: complex128}
+PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: bool, _builtins.complex: complex128}
 
 
 class _Default:
@@ -170,8 +199,20 @@ def get_default_dtype() -> dtype:
 
 # --- promotion of two types -------------------------------------------------------------------------------------
 
-_RANK = {bool: 0, uint8: 1, int8: 2, int16: 3, int32: 4, int64: 5, float16: 6, bfloat16: 7, float32: 8, float64: 9,
-         complex64: 10, complex128: 11}
+_RANK = {
+    bool: 0,
+    uint8: 1,
+    int8: 2,
+    int16: 3,
+    int32: 4,
+    int64: 5,
+    float16: 6,
+    bfloat16: 7,
+    float32: 8,
+    float64: 9,
+    complex64: 10,
+    complex128: 11,
+}
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
@@ -212,14 +253,17 @@ def _meant(given: Any, function: str, name: str, place: _builtins.int) -> dtype:
     """A dtype, or that of a Python type."""
     found = PYTHON_TYPES.get(given) if isinstance(given, type) else given
     if not isinstance(found, dtype):
-        raise TypeError(f"{function}(): argument '{name}' (position {place}) must be torch.dtype, not "
-                        f"{type(given).__name__}")
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {place}) must be torch.dtype, not {type(given).__name__}"
+        )
     return found
 
 
 def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
-    raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-                       f"{scalar_type_name(a)} and {scalar_type_name(b)}")
+    raise RuntimeError(
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+        f"{scalar_type_name(a)} and {scalar_type_name(b)}"
+    )
 
 
 def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
@@ -255,17 +299,17 @@ class finfo(_Info):
     @property
     def resolution(self) -> _builtins.float:
         """The decimal digits that every number of the type has, as a power of ten."""
-        return 10.0 ** -self._info.precision
+        return 10.0**-self._info.precision
 
     def __init__(self, type: dtype | None = None) -> None:
         type = default.float if type is None else _meant(type, "finfo", "type", 1)
         if type.category < FLOATING:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                            f"'{type!r}'")
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type!r}'")
         real = type.to_real()
         self.dtype: str = str(real)[6:]
         if real is bfloat16:
             import ml_dtypes
+
             self._info = ml_dtypes.finfo(real.numpy)
         else:
             self._info = np.finfo(real.numpy)
@@ -276,8 +320,10 @@ class finfo(_Info):
         return _builtins.int(self._info.bits)
 
     def __repr__(self) -> str:
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
 
 
 class iinfo(_Info):
@@ -298,9 +344,23 @@ class iinfo(_Info):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-_LEGACY = {float32: "Float", float64: "Double", float16: "Half", bfloat16: "BFloat16", int8: "Char", uint8: "Byte",
-           int16: "Short", int32: "Int", int64: "Long", bool: "Bool", complex64: "ComplexFloat",
-           complex128: "ComplexDouble", uint16: "UInt16", uint32: "UInt32", uint64: "UInt64"}
+_LEGACY = {
+    float32: "Float",
+    float64: "Double",
+    float16: "Half",
+    bfloat16: "BFloat16",
+    int8: "Char",
+    uint8: "Byte",
+    int16: "Short",
+    int32: "Int",
+    int64: "Long",
+    bool: "Bool",
+    complex64: "ComplexFloat",
+    complex128: "ComplexDouble",
+    uint16: "UInt16",
+    uint32: "UInt32",
+    uint64: "UInt64",
+}
 
 
 def scalar_type_name(d: dtype) -> str:
@@ -319,9 +379,19 @@ def type_text(d: dtype) -> str:
 
 
 _WITH_LEGACY_TYPES = ("float16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "int64": "long int",
-            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+}
 
 
 def c_name(kind: np.dtype) -> str:

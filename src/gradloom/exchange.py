@@ -9,8 +9,7 @@ import numpy as np
 from . import _operators
 from .construct import _wanted, made
 from .device import check_device
-from .dtype import bfloat16, default
-from .dtype import dtype as dtype_class
+from .dtype import bfloat16, default, dtype as dtype_class
 from .memory import rooted
 from .storage import map_file
 from .tensor import Tensor, wrap
@@ -42,8 +41,9 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         return made(wrap(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)))
     else:
         if type(ext_tensor).__name__ != "PyCapsule":
-            raise _invalid("Expected an object with a method __dlpack__, or a capsule, got "
-                           f"{type(ext_tensor).__name__}")
+            raise _invalid(
+                f"Expected an object with a method __dlpack__, or a capsule, got {type(ext_tensor).__name__}"
+            )
         try:
             out = made(wrap(np.from_dlpack(_Capsule(ext_tensor))))
         except ValueError:
@@ -103,18 +103,28 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     if not size or not count:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} "
-                         "bytes) minus 1")
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
     if count < 0 and (size - offset) % item:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
-                         f"element size ({item})")
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            f"element size ({item})"
+        )
     if count > 0 and offset + count * item > size:
-        raise ValueError(f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be "
-                         f"greater than actual buffer length ({size} bytes)")
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)"
+        )
     if view.readonly:
         import warnings
-        warnings.warn("The given buffer is not writable; writing to the tensor will raise. Copy the buffer before "
-                      "converting it to a tensor.", UserWarning, stacklevel=2)
+
+        warnings.warn(
+            "The given buffer is not writable; writing to the tensor will raise. Copy the buffer before "
+            "converting it to a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     end = size if count < 0 else offset + count * item
     out = made(wrap(rooted(np.frombuffer(view.cast("B"), np.uint8)[offset:end].view(kind.numpy))))
     if requires_grad:
@@ -133,8 +143,14 @@ def from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None:
     return frombuffer(obj, dtype=dtype or default.float)
 
 
-def from_file(filename: str | PathLike[str], shared: bool | None = None, size: int | None = 0, *,
-              dtype: DType | None = None, device: Device | None = None) -> Tensor:
+def from_file(
+    filename: str | PathLike[str],
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """A one-dimensional tensor on a file that is mapped into memory.
 
     Args:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         @overload
         def __call__(self, *tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 
+
 __all__ = [
     "atleast_1d",
     "atleast_2d",
@@ -76,6 +77,7 @@ def is_storage(obj: object) -> bool:
         obj: anything.
     """
     from .storage import TypedStorage, UntypedStorage
+
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
@@ -219,8 +221,9 @@ def _subscripts(numbers) -> str:
     return text
 
 
-def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequence[int]] | Tensor = 2,
-              out: Tensor | None = None) -> Tensor:
+def tensordot(
+    a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequence[int]] | Tensor = 2, out: Tensor | None = None
+) -> Tensor:
     """The contraction of dimensions of `a` with dimensions of `b`.
 
     Args:

@@ -112,6 +112,7 @@ def delitem(self: Tensor, index: Any) -> None:
 
 def _number(self, value):
     from .kernels._numbers import number_filling
+
     dtype = self._array.dtype
     if value.__class__ is not complex and dtype.char in "fdFD" and -65504 <= value <= 65504:
         return wrapped_number(value, self)  # which none of them overflows with
@@ -144,8 +145,10 @@ def _checked(self, dim, index, original=0) -> int:
     """A position along `dim`, if it is in range; `original` is what the dimension was before the parts on its left."""
     shape = self._array.shape
     if not shape and not index:
-        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
-                         "to convert a 0-dim tensor to a number")
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+            "to convert a 0-dim tensor to a number"
+        )
     n = shape[dim] if shape else 0
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {original} with size {n}")
@@ -213,15 +216,20 @@ def _view_of(self, parts):
 
 def _is_unrecorded(self) -> bool:
     """Whether a view of the tensor, and a write to it, is of interest to nobody but its version."""
-    return ((self._edge or gradient_edge(self)) is NO_EDGE and self.__class__ is Tensor and not state.flags & ~GRAD_OFF
-            and not self._inference)
+    return (
+        (self._edge or gradient_edge(self)) is NO_EDGE
+        and self.__class__ is Tensor
+        and not state.flags & ~GRAD_OFF
+        and not self._inference
+    )
 
 
 def _seen_at_once(array, parts):
     """What a tuple of numbers and plain slices shows of an array; None for others, and where a number is wrong."""
     for part in parts:
-        if part.__class__ is slice and (part.step is not None or part.start.__class__ not in _BOUNDS
-                                        or part.stop.__class__ not in _BOUNDS):
+        if part.__class__ is slice and (
+            part.step is not None or part.start.__class__ not in _BOUNDS or part.stop.__class__ not in _BOUNDS
+        ):
             return None
     try:
         return array[(*parts, ...)]
@@ -329,9 +337,13 @@ def _as_tuple(index) -> list:
     for part in index:
         if part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range, str, np.ndarray)):
             import warnings
-            warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)] "
-                          "instead of x[seq], or x[torch.tensor(seq)] for an index of its own.", UserWarning,
-                          stacklevel=4)
+
+            warnings.warn(
+                "Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)] "
+                "instead of x[seq], or x[torch.tensor(seq)] for an index of its own.",
+                UserWarning,
+                stacklevel=4,
+            )
             return list(index)
     return [index]
 
@@ -348,14 +360,17 @@ def _as_part(part):
         return wrap(part if part.dtype.kind == "b" or part.dtype == np.uint8 else part.astype(np.int64, copy=False))
     if isinstance(part, (list, tuple, range)):
         from .construct import array_of
+
         array = array_of(list(part), None)
         return wrap(array if array.dtype.kind in "bi" else array.astype(np.int64))
     if isinstance(part, str):
         raise TypeError("new(): invalid data type 'str'")
     if hasattr(part, "__index__") and not isinstance(part, np.bool_):
         return part.__index__()
-    raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-                     f"(got {_type_name(part)})")
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {_type_name(part)})"
+    )
 
 
 def _type_name(value) -> str:

@@ -74,7 +74,7 @@ class Call:
 
     def below(self, key: int) -> Any:
         """Pass the call on to those that come after `key`, and in the end to the operator itself."""
-        for answer in _answers[key + 1:]:
+        for answer in _answers[key + 1 :]:
             if answer is not None:
                 found = answer(self)
                 if found is not NotImplemented:
@@ -92,8 +92,10 @@ class Call:
         for t in self.tensors():
             if not has_operand(t):
                 name = self.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
-                raise TypeError(f"no implementation of {name} was found for arguments of class {type(t).__name__}, "
-                                "which has no values of its own")
+                raise TypeError(
+                    f"no implementation of {name} was found for arguments of class {type(t).__name__}, "
+                    "which has no values of its own"
+                )
         flags = state.flags
         state.flags = flags & ~(INTERCEPT | AUTOCAST)
         try:
@@ -158,8 +160,17 @@ def recording(wrapper: Any) -> Any:
 
 
 # The class attributes of Tensor in which an instance holds its place in a graph, and what it remembers of it.
-_HISTORY = ("_view", "_accumulator", "_grad", "_tangent", "_post_accumulate_grad_hooks", "_retains_grad",
-            "_detachments", "_inference", "_backward_hooks")
+_HISTORY = (
+    "_view",
+    "_accumulator",
+    "_grad",
+    "_tangent",
+    "_post_accumulate_grad_hooks",
+    "_retains_grad",
+    "_detachments",
+    "_inference",
+    "_backward_hooks",
+)
 
 
 def shallow_copy(tensor: Any) -> Any:
@@ -188,8 +199,10 @@ class Metadata:
     __slots__ = ("shape", "dtype", "_strides")
     base = None
     conj_bit = neg_bit = False
-    message = ("Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
-               "vmap and wrapper subclasses do; use operators on it, which reach those.")
+    message = (
+        "Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
+        "vmap and wrapper subclasses do; use operators on it, which reach those."
+    )
     __array_priority__ = 1000
 
     def __init__(self, shape: tuple[int, ...], numpy_type: np.dtype, strides: tuple[int, ...] | None = None) -> None:

@@ -5,8 +5,24 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn, TypeVar
 
-__all__ = ["Final", "annotate", "export", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
-           "save", "script", "script_if_tracing", "script_method", "trace", "trace_module", "unused"]
+__all__ = [
+    "Final",
+    "annotate",
+    "export",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "trace",
+    "trace_module",
+    "unused",
+]
 
 _Thing = TypeVar("_Thing")
 
@@ -21,8 +37,9 @@ def is_tracing() -> bool:
     return False
 
 
-def script(obj: _Thing, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
-           example_inputs: Any = None) -> _Thing:
+def script(
+    obj: _Thing, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> _Thing:
     """The function, class or module as it is.
 
     Args:
@@ -101,12 +118,15 @@ def isinstance(obj: Any, target_type: Any) -> bool:
         target_type: a class, or a tuple or list of classes.
     """
     import builtins
+
     return builtins.isinstance(obj, tuple(target_type) if builtins.isinstance(target_type, list) else target_type)
 
 
 def _refuse(name: str) -> NoReturn:
-    raise RuntimeError(f"torch.jit.{name}: there is no TorchScript here. Keep the Python code of the module, and its "
-                       "parameters with torch.save(module.state_dict(), ...)")
+    raise RuntimeError(
+        f"torch.jit.{name}: there is no TorchScript here. Keep the Python code of the module, and its "
+        "parameters with torch.save(module.state_dict(), ...)"
+    )
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
@@ -125,5 +145,3 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
         RuntimeError: always: there is no TorchScript.
     """
     _refuse("load")
-
-

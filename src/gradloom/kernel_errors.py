@@ -12,9 +12,9 @@ REFUSALS = (TypeError, ValueError, OverflowError)
 _CPP_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t"}
 _OF_BOOLS = {
     "subtract": "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-                "`logical_xor()` operator instead.",
+    "`logical_xor()` operator instead.",
     "negative": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-                "use the `~` or `logical_not()` operator instead.",
+    "use the `~` or `logical_not()` operator instead.",
 }
 
 
@@ -42,7 +42,7 @@ def refusal(error: Exception, name: str, *arrays) -> Exception:
         return RuntimeError(_OF_BOOLS.get(words.removeprefix("The ").split()[2].rstrip(","), words))
     if "ufunc '" in words and arrays:
         wide = np.result_type(*arrays) if all(a.dtype.kind != "V" for a in arrays) else arrays[0].dtype
-        return NotImplementedError(f'"{name}_cpu" not implemented for \'{scalar_type_name(TYPE_OF[wide])}\'')
+        return NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_type_name(TYPE_OF[wide])}'")
     return error
 
 
@@ -57,8 +57,10 @@ def size_mismatch(shapes) -> str | None:
             n, m = short[i], long[lead + i]
             if n != m and n != 1 and m != 1:
                 a, b = (m, n) if long is common else (n, m)
-                return (f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
-                        f"{lead + i}")
+                return (
+                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "
+                    f"{lead + i}"
+                )
             merged[lead + i] = m if n == 1 else n
         common = tuple(merged)
     return None

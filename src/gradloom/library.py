@@ -26,11 +26,25 @@ from ._library.infer_schema import infer_schema
 from ._library.opcheck import OpCheckError, opcheck
 from ._library.operator import LibraryOperator
 
-__all__ = ["CustomOpDef", "Library", "OpCheckError", "custom_op", "define", "get_ctx", "impl", "infer_schema",
-           "opcheck", "register_autocast", "register_autograd", "register_fake", "register_kernel",
-           "register_torch_dispatch", "register_vmap"]
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpCheckError",
+    "custom_op",
+    "define",
+    "get_ctx",
+    "impl",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+]
 
-_defining: set[str] = set()     # namespaces that a Library of kind DEF has
+_defining: set[str] = set()  # namespaces that a Library of kind DEF has
 
 
 class Library:
@@ -57,9 +71,11 @@ class Library:
             raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if kind == "DEF":
             if ns in _defining or ns == "aten":
-                raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}: there is "
-                                   'a Library of kind DEF for it already. Use Library(ns, "FRAGMENT") to define more '
-                                   'operators in it, or Library(ns, "IMPL") to register kernels')
+                raise RuntimeError(
+                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}: there is "
+                    'a Library of kind DEF for it already. Use Library(ns, "FRAGMENT") to define more '
+                    'operators in it, or Library(ns, "IMPL") to register kernels'
+                )
             _defining.add(ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._undo: list[Callable[[], None]] = [lambda: _defining.discard(ns)] if kind == "DEF" else []
@@ -80,16 +96,25 @@ class Library:
             RuntimeError: for a schema that is none, an operator that is there, or a Library of kind IMPL.
         """
         if self.kind == "IMPL":
-            raise RuntimeError(f'def("{schema.partition("(")[0]}"): Cannot define an operator inside of a '
-                               'TORCH_LIBRARY_IMPL block: this Library is of kind IMPL. Make one of kind FRAGMENT')
+            raise RuntimeError(
+                f'def("{schema.partition("(")[0]}"): Cannot define an operator inside of a '
+                "TORCH_LIBRARY_IMPL block: this Library is of kind IMPL. Make one of kind FRAGMENT"
+            )
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
         operator = registry.define(self.ns, schema, tags)
         self._undo.append(lambda: registry.remove(operator))
         return operator.name.partition("::")[2]
 
-    def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False,
-             allow_override: bool = False) -> None:
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
         """Register a kernel of an operator, which may be defined later.
 
         Args:
@@ -140,7 +165,7 @@ def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
         library._destroy()
 
 
-_kept: list[Library] = []       # libraries of the functions below, which last as long as the process
+_kept: list[Library] = []  # libraries of the functions below, which last as long as the process
 
 
 def _library(lib: Library | None, namespace: str, kind: str = "FRAGMENT") -> Library:
@@ -165,14 +190,18 @@ def define(qualname: Any, schema: Any, *, lib: Library | None = None, tags: Any 
         RuntimeError: if the operator is there already.
     """
     if isinstance(qualname, Library):
+
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             qualname.impl(qualname.define(schema, alias_analysis, tags=tags), function)
             return function
+
         return wrap
     namespace, name = registry.parse_qualname(qualname)
     if not re.match(r"\s*\(.*\)\s*->", schema, re.DOTALL):
-        raise ValueError('define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but '
-                         f'got "{schema}"')
+        raise ValueError(
+            'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but '
+            f'got "{schema}"'
+        )
     _library(lib, namespace).define(name + schema.strip(), tags=tags)
     return None
 
@@ -191,9 +220,11 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
         TypeError: for what is no function.
     """
     if isinstance(qualname, Library):
+
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             qualname.impl(types, function, func or "")
             return function
+
         return wrap
     namespace, _ = registry.parse_qualname(qualname)
     keys = {registry.key_of_device(t) for t in ((types,) if isinstance(types, str) else types)}
@@ -202,6 +233,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
         for key in sorted(keys):
             _library(lib, namespace, "IMPL").impl(qualname, function, key)
         return function
+
     if func is None:
         return register
     register(func)
@@ -213,8 +245,14 @@ def _custom(op: Any) -> CustomOpDef | None:
     return op if isinstance(op, CustomOpDef) else OPDEFS.get(name)
 
 
-def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Callable[..., Any] | None = None, /, *,
-                    lib: Library | None = None) -> Any:
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """Register the kernel of an operator for some devices; a decorator without `func`.
 
     Args:
@@ -248,8 +286,14 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
         _set(registry.find(op), "autocast_dtype", cast_inputs, lib)
 
 
-def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None,
-                      lib: Library | None = None) -> None:
+def register_autograd(
+    op: Any,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Library | None = None,
+) -> None:
     """Give an operator of a library a derivative; see `CustomOpDef.register_autograd`.
 
     Args:
@@ -270,17 +314,28 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
 
     operator = registry.find(op)
     if operator.schema.is_mutable or operator.schema._is_view_op():
-        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.name} with schema "
-                           f"{operator.schema}. Please create a functional operator and register an autograd formula "
-                           "for that.")
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {operator.name} with schema "
+            f"{operator.schema}. Please create a functional operator and register an autograd formula "
+            "for that."
+        )
     if any("Tensor" in a.text and a.kwarg_only for a in operator.schema.arguments):
-        raise NotImplementedError("register_autograd with kwarg-only Tensor args. In the original definition of the op,"
-                                  f" please make your tensors not kwarg-only. Got: {operator.schema}")
+        raise NotImplementedError(
+            "register_autograd with kwarg-only Tensor args. In the original definition of the op,"
+            f" please make your tensors not kwarg-only. Got: {operator.schema}"
+        )
     _set(operator, "formula", Formula(operator, operator.overload, backward, setup_context), lib)
 
 
-def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None,
-                  _stacklevel: int = 1, allow_override: bool = False) -> Any:
+def register_fake(
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
     """Say how shape and dtype of an operator's results follow from its arguments; a decorator without `func`.
 
     Args:
@@ -297,6 +352,7 @@ def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         _set(operator, "fake", function, lib)
         return function
+
     return register if func is None else register(func)
 
 
@@ -316,11 +372,13 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         _set(operator, "vmap_rule", function, lib)
         return function
+
     return register if func is None else register(func)
 
 
-def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Callable[..., Any] | None = None, /, *,
-                            lib: Library | None = None) -> Any:
+def register_torch_dispatch(
+    op: Any, torch_dispatch_class: type, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
+) -> Any:
     """Say what becomes of an operator's calls that a subclass or a mode sees; a decorator without `func`.
 
     Args:
@@ -339,6 +397,7 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Callable[
         if lib is not None:
             lib._undo.append(lambda: operator.dispatch_rules.pop(torch_dispatch_class, None) and None)
         return function
+
     return register if func is None else register(func)
 
 

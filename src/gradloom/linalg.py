@@ -14,6 +14,4 @@ else:
     from . import _operators
     from .generated.namespaces import MODULES as _MODULES
 
-    globals().update(
-        {name: getattr(_operators, operator) for name, operator in _MODULES.get("linalg", {}).items()}
-    )
+    globals().update({name: getattr(_operators, operator) for name, operator in _MODULES.get("linalg", {}).items()})

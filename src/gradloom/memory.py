@@ -61,6 +61,7 @@ def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
     if not conj and not neg:
         return array
     from .bits import Deferred
+
     found: Any = Deferred(array, conj, neg)
     return found
 
@@ -94,8 +95,12 @@ class _Extent:
     def __init__(self, base) -> None:
         self.base = base
         start, end = extent(base)
-        self.__array_interface__ = {"data": (start, not base.flags.writeable), "shape": (end - start,),
-                                    "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {
+            "data": (start, not base.flags.writeable),
+            "shape": (end - start,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
 
 def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
@@ -114,16 +119,21 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     memory = flat(owner(array))
     item = array.itemsize
     if min(strides, default=0) < 0:
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: "
-                           f"{list(strides)}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+        )
     if min(shape, default=0) < 0:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
-                           "a size is not negative")
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
+            "a size is not negative"
+        )
     reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
     if offset < 0 or reach * item > memory.nbytes:
-        raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
-                           f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
-                           f"of size {memory.nbytes}")
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
+            f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
+            f"of size {memory.nbytes}"
+        )
     if 0 in shape:
         return np.ndarray(shape, array.dtype)
     return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
@@ -148,5 +158,5 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
             raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(whole).view(array.dtype)
-        memory[:min(old.size, memory.size)] = old[:memory.size]
+        memory[: min(old.size, memory.size)] = old[: memory.size]
     return strided_view(memory, layout.shape, [s // layout.itemsize for s in layout.strides], offset)

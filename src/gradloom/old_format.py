@@ -29,8 +29,11 @@ def write(file: BinaryIO, pickled: bytes, storages: dict[int, Any]) -> None:
         storages: {id: (key, owner of the memory, dtype)}.
     """
     sizes = {"short": 2, "int": 4, "long": 8}
-    for value in (MAGIC, _VERSION, {"protocol_version": _VERSION, "little_endian": sys.byteorder == "little",
-                                    "type_sizes": sizes}):
+    for value in (
+        MAGIC,
+        _VERSION,
+        {"protocol_version": _VERSION, "little_endian": sys.byteorder == "little", "type_sizes": sizes},
+    ):
         file.write(pickle.dumps(value, 2))
     file.write(pickled)
     kept = sorted(storages.values(), key=lambda stored: stored[0])
@@ -72,8 +75,9 @@ def read(file: BinaryIO, map_location: Any, weights_only: bool) -> Any:
             count = int.from_bytes(file.read(8), sys.byteorder)
             data = file.read(count * item)
             if len(data) != memory.nbytes:
-                raise RuntimeError(f"load(): the file is damaged: storage {key} has {len(data)} bytes instead of "
-                                   f"{memory.nbytes}")
+                raise RuntimeError(
+                    f"load(): the file is damaged: storage {key} has {len(data)} bytes instead of {memory.nbytes}"
+                )
             memory[...] = np.frombuffer(data, np.uint8)
     except (EOFError, KeyError, TypeError, ValueError, MemoryError) as error:
         raise RuntimeError(f"load(): the file is damaged: {error}") from error
@@ -81,8 +85,10 @@ def read(file: BinaryIO, map_location: Any, weights_only: bool) -> Any:
 
 
 def _not_ours() -> RuntimeError:
-    return RuntimeError("load(): this is no file of save(): it is neither a zip archive nor of PyTorch's format from "
-                        "before version 1.6, or it is damaged")
+    return RuntimeError(
+        "load(): this is no file of save(): it is neither a zip archive nor of PyTorch's format from "
+        "before version 1.6, or it is damaged"
+    )
 
 
 class _Unpickler(Unpickler):
@@ -103,5 +109,5 @@ class _Unpickler(Unpickler):
         memory = self.memory[key][0]
         if part is not None:  # a view of a storage, as in PyTorch's first years
             _, offset, length = part
-            memory = memory[offset * item:(offset + length) * item]
+            memory = memory[offset * item : (offset + length) * item]
         return memory, kind if hasattr(kind, "itemsize") else None

@@ -21,10 +21,23 @@ if TYPE_CHECKING:
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
-           "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
-           "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
-           "is_tensor_method_or_property", "resolve_name", "wrap_torch_function"]
+__all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]
 
 
 # --- for functions of one's own ---------------------------------------------------------------------------------------
@@ -59,8 +72,9 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
     return has_torch_function(relevant_args)
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any,
-                          **kwargs: Any) -> Any:
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
     """The answer of the innermost mode, or of the first class among the arguments that gives one.
 
     Args:
@@ -81,6 +95,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
     Args:
         dispatcher: has the signature of the function, and returns those of its arguments that may answer.
     """
+
     def decorator(function):
         @wraps(function)
         def wrapped(*args, **kwargs):
@@ -88,7 +103,9 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
+
         return wrapped
+
     return decorator
 
 
@@ -110,8 +127,13 @@ class TorchFunctionMode:
     def __init__(self) -> None:
         pass
 
-    def __torch_function__(self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         """The result of a call; NotImplemented lets the classes of the arguments answer.
 
         Args:
@@ -119,8 +141,9 @@ class TorchFunctionMode:
             types: the classes among its arguments that answer functions.
             args, kwargs: its arguments.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), "
-                                  "kwargs=None)")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)"
+        )
 
     def __enter__(self) -> Self:
         _push_mode(self)
@@ -133,16 +156,25 @@ class TorchFunctionMode:
     def push(cls, *args: Any, **kwargs: Any) -> Self:
         """PyTorch's old spelling of `cls(*args, **kwargs)`."""
         import warnings
-        warnings.warn(f"`{cls.__name__}.push()` is no longer necessary: write `with {cls.__name__}():`",
-                      FutureWarning, stacklevel=2)
+
+        warnings.warn(
+            f"`{cls.__name__}.push()` is no longer necessary: write `with {cls.__name__}():`",
+            FutureWarning,
+            stacklevel=2,
+        )
         return cls(*args, **kwargs)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
     """A mode that changes nothing; what its subclasses do not answer goes on as usual."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         """The function's own result.
 
         Args:
@@ -195,8 +227,10 @@ def enable_reentrant_dispatch() -> Iterator[None]:
     """
     outside, flags = state.flags_outside, state.flags
     if outside is None:
-        raise RuntimeError("Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
-                           "enable_reentrant_dispatch() is for its inside, where nothing is recorded")
+        raise RuntimeError(
+            "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
+            "enable_reentrant_dispatch() is for its inside, where nothing is recorded"
+        )
     state.flags = (outside & ~INTERCEPT) | (flags & INTERCEPT)
     try:
         yield
@@ -253,14 +287,18 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     def made(function):
         def override(*args, **kwargs):
             return -1
+
         try:
             override.__signature__ = signature(function)  # type: ignore[attr-defined]
         except (TypeError, ValueError):
             pass
         return override
 
-    return {item.reported: made(item.function) for item in public.public_functions()
-            if item.asked == public.ALL and item.reported is not None}
+    return {
+        item.reported: made(item.function)
+        for item in public.public_functions()
+        if item.asked == public.ALL and item.reported is not None
+    }
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
@@ -269,10 +307,14 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     from types import FunctionType
 
     top = import_module(__package__)
-    asked = {item.function for item in public.public_functions()
-            if item.asked == public.ALL and item.reported is not None}
-    found = {value for name, value in vars(top).items()
-             if isinstance(value, FunctionType) and not name.startswith("_") and value not in asked}
+    asked = {
+        item.function for item in public.public_functions() if item.asked == public.ALL and item.reported is not None
+    }
+    found = {
+        value
+        for name, value in vars(top).items()
+        if isinstance(value, FunctionType) and not name.startswith("_") and value not in asked
+    }
     members = (public.members(Tensor).get(name) for name in public.IGNORED_MEMBERS)
     return found | {getattr(member, "__func__", member) for member in members if member is not None}
 

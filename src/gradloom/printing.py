@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .dispatch import state
-from .dtype import bool as bool_
-from .dtype import default, int64
+from .dtype import bool as bool_, default, int64
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -26,8 +25,14 @@ class _Options:
 options = _Options()
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Set how tensors print.
 
     Args:
@@ -43,8 +48,12 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
         if profile not in presets:
             raise ValueError(f"unknown print profile {profile!r}; choose one of {sorted(presets)}")
         options.precision, options.threshold, options.edgeitems, options.linewidth = presets[profile]
-    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems),
-                        ("linewidth", linewidth)):
+    for name, value in (
+        ("precision", precision),
+        ("threshold", threshold),
+        ("edgeitems", edgeitems),
+        ("linewidth", linewidth),
+    ):
         if value is not None:
             setattr(options, name, value)
     options.sci_mode = sci_mode
@@ -118,7 +127,7 @@ def _rows(array: np.ndarray, indent: int, show, summarise: bool) -> str:
         if cut:
             texts.insert(edge, " ...")
         per_line = max(1, (options.linewidth - indent) // (show.width + 2))
-        lines = [", ".join(texts[i:i + per_line]) for i in range(0, len(texts), per_line)]
+        lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     indices = [*range(edge), None, *range(array.shape[0] - edge, array.shape[0])] if cut else range(array.shape[0])
     blocks = ["..." if i is None else _rows(array[i], indent + 1, show, summarise) for i in indices]
@@ -166,6 +175,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     tangent = tensor._tangent
     if tangent is None and tensor._view is not None:
         from .autograd.forward_ad import tangent_of
+
         tangent = tangent_of(tensor)
     if tangent is not None and state.forward_grad:
         parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")

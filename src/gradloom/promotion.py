@@ -16,18 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import _operators
-from .dtype import (
-    BOOL,
-    COMPLEX,
-    FLOATING,
-    INTEGRAL,
-    TYPE_OF,
-    default,
-    dtype,
-    int64,
-    promote_types,
-)
-from .dtype import bool as bool_
+from .dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, bool as bool_, default, dtype, int64, promote_types
 from .kernels._precision import Wide, is_half
 
 if TYPE_CHECKING:
@@ -134,8 +123,10 @@ def promote_numbers(tensors, scalars=()):
         RuntimeError: if one of the tensors is a bool.
     """
     if any(t._array.dtype.kind == "b" for t in tensors):
-        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-                           "invert a mask, use the `~` or `logical_not()` operator instead.")
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
     return promote(tensors, scalars)
 
 
@@ -177,5 +168,15 @@ def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
     return result_type_of(tensors, [s for s in (first, second) if not isinstance(s, _operators.Tensor)])
 
 
-__all__ = ["BOOL", "INTEGRAL", "default_float", "promote", "promote_numbers", "promote_to_float", "result_type",
-           "result_type_of", "to_float", "to_integer"]
+__all__ = [
+    "BOOL",
+    "INTEGRAL",
+    "default_float",
+    "promote",
+    "promote_numbers",
+    "promote_to_float",
+    "result_type",
+    "result_type_of",
+    "to_float",
+    "to_integer",
+]

@@ -97,6 +97,7 @@ def _of_arrays(data, wanted):
                 types.append(TYPE_OF[d.dtype])
             elif type(d) in _NUMBERS:
                 types.append(number_type(d))
+
     look(data)
     array = _of_anything(data, wanted)
     return array if wanted is not None else array.astype(_common(types).numpy, copy=False)
@@ -177,6 +178,7 @@ def _without_arrays(data):
 
 # --- errors -----------------------------------------------------------------------------------------------
 
+
 def _ragged(data, error):
     """The expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
     depth, level = 0, list(data)
@@ -189,8 +191,9 @@ def _ragged(data, error):
         level = [e for d in level for e in d]
     if any(isinstance(d, (list, tuple)) for d in level):
         bad = next(d for d in level if isinstance(d, (list, tuple)) != isinstance(level[0], (list, tuple)))
-        return TypeError("not a sequence" if not isinstance(bad, (list, tuple)) else
-                         f"must be real number, not {type(bad).__name__}")
+        return TypeError(
+            "not a sequence" if not isinstance(bad, (list, tuple)) else f"must be real number, not {type(bad).__name__}"
+        )
     return ValueError(str(error))
 
 
@@ -208,7 +211,7 @@ def _not_numeric(data):
 
 
 def _fits(value) -> bool:
-    return isinstance(value, (int, np.generic)) and -2**63 <= value < 2**63  # type: ignore[operator]
+    return isinstance(value, (int, np.generic)) and -(2**63) <= value < 2**63  # type: ignore[operator]
 
 
 def _leaves(data):

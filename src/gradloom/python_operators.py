@@ -19,14 +19,29 @@ from . import _operators
 from .tensor import Tensor, wrap, wrapped_number
 
 _PAIRS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
 }
 # Of names with several overloads: the one for two tensors, and the one for a number (None: wrapped as a tensor).
-_OVERLOADS = {"div": ("div_Tensor", None), "pow": ("pow_Tensor_Tensor", "pow_Tensor_Scalar"),
-              "remainder": ("remainder_Tensor", "remainder_Scalar"), "bitwise_and": ("bitwise_and_Tensor", None),
-              "bitwise_or": ("bitwise_or_Tensor", None), "bitwise_xor": ("bitwise_xor_Tensor", None)}
+_OVERLOADS = {
+    "div": ("div_Tensor", None),
+    "pow": ("pow_Tensor_Tensor", "pow_Tensor_Scalar"),
+    "remainder": ("remainder_Tensor", "remainder_Scalar"),
+    "bitwise_and": ("bitwise_and_Tensor", None),
+    "bitwise_or": ("bitwise_or_Tensor", None),
+    "bitwise_xor": ("bitwise_xor_Tensor", None),
+}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -56,8 +71,14 @@ def bind_python_operators(guards) -> None:
     for name, function in _UNARY.items():
         setattr(Tensor, f"__{name}__", found[function])
     Tensor.__rsub__, Tensor.__rtruediv__, Tensor.__invert__ = _rsub, _rtruediv, _invert
-    for function, name in ((_rsub, "__rsub__"), (_rtruediv, "__rdiv__"), (_invert, "__invert__"),
-                           (Tensor.__pow__, "pow"), (Tensor.__ipow__, "pow_"), (Tensor.__itruediv__, "__idiv__")):
+    for function, name in (
+        (_rsub, "__rsub__"),
+        (_rtruediv, "__rdiv__"),
+        (_invert, "__invert__"),
+        (Tensor.__pow__, "pow"),
+        (Tensor.__ipow__, "pow_"),
+        (Tensor.__itruediv__, "__idiv__"),
+    ):
         function.__name__ = name  # PyTorch's, which a `__torch_function__` reads
     Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, _rtruediv, Tensor.__itruediv__
 
@@ -117,6 +138,7 @@ def _choosing(function, name, method):
             if kind in _NUMBERS:
                 return of_tensors(self, wrapped_number(other, self)) if of_number is None else of_number(self, other)
         return function(self, other) if isinstance(other, _OPERANDS) else _unknown(method, self, other)
+
     operator.__name__ = method
     return operator
 
@@ -126,9 +148,11 @@ def _swapped(function, method):
 
     def operator(self, other):
         if not isinstance(self, Tensor):
-            raise TypeError(f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' "
-                            "object")
+            raise TypeError(
+                f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' object"
+            )
         return function(other, self) if isinstance(other, operands) else _unknown(method, self, other)
+
     operator.__name__ = method
     return operator
 
@@ -137,6 +161,7 @@ def _unknown(method, tensor, other):
     """NotImplemented, unless the other operand has a `__torch_function__` and is met for the first time."""
     if hasattr(other.__class__, "__torch_function__"):
         from .torch_function.first_call import first_operand
+
         return first_operand(method, tensor, other)
     return NotImplemented
 
@@ -162,5 +187,3 @@ def _invert(self):
     if self._array.dtype.kind not in "iub":
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return _operators.bitwise_not(self)
-
-

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # --- element by element, in Python ----------------------------------------------------------------------------------
 
+
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by `callable(element)`, in place. Slow: for initial values and tests.
 
@@ -70,6 +71,7 @@ def _each(name, self, others, function):
 
 # --- memory ---------------------------------------------------------------------------------------------------------
 
+
 def const_data_ptr(self: Tensor) -> int:
     """As `data_ptr`, for reading."""
     return self.data_ptr()
@@ -107,13 +109,16 @@ def share_memory_(self: Tensor) -> Tensor:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError("share_memory_() is not available: tensors are not shared between processes. Send their "
-                              "arrays, or use multiprocessing.shared_memory with torch.from_numpy().")
+    raise NotImplementedError(
+        "share_memory_() is not available: tensors are not shared between processes. Send their "
+        "arrays, or use multiprocessing.shared_memory with torch.from_numpy()."
+    )
 
 
 def storage_type(self: Tensor) -> type:
     """PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
     from .storage import storage_type
+
     return storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
 
 
@@ -140,12 +145,15 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 def _resized(self, sizes, name):
     import warnings
+
     warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
     count = math.prod(sizes)
     if count != self.numel():
-        raise RuntimeError(f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the "
-                           f"given tensor has a size of {'x'.join(map(str, self.shape))} ({self.numel()} elements). "
-                           f"{name} keeps the number of elements: use resize_ to change it")
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the "
+            f"given tensor has a size of {'x'.join(map(str, self.shape))} ({self.numel()} elements). "
+            f"{name} keeps the number of elements: use resize_ to change it"
+        )
     return self.reshape(sizes)
 
 
@@ -170,8 +178,9 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     else:
         order = _by_stride(strides)
     if ambiguity_check and (len(set(strides)) < array.ndim or 1 in array.shape):
-        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "
-                           "formats.")
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
     return order
 
 
@@ -200,6 +209,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 # --- exchange with other libraries ----------------------------------------------------------------------------------
 
+
 def __dlpack__(self: Tensor, **options: Any) -> Any:
     """A DLPack capsule of the memory; NumPy's options.
 
@@ -220,10 +230,12 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
     """(1, 0): the CPU."""
     from .utils.dlpack import DLDeviceType
+
     return DLDeviceType.kDLCPU, 0
 
 
 # --- views ----------------------------------------------------------------------------------------------------------
+
 
 def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
     """The same view of another base, differentiable; None if this is no view, or the base is laid out otherwise."""
@@ -237,4 +249,3 @@ def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
         return None
     offset = offset_in_elements(self._array) - offset_in_elements(old) + offset_in_elements(new)
     return _operators.as_strided(new_base, self._array.shape, self.stride(), offset)
-

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["cdist", "norm", "unique", "unique_consecutive"]
 
-_MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1,
-          "donot_use_mm_for_euclid_dist": 2}
+_MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
 
 
-def norm(input: Tensor, p: float | str | None = "fro", dim: int | IntList | None = None, keepdim: bool = False,
-         out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: int | IntList | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+) -> Tensor:
     """The norm of a tensor: of all elements as one vector, or over dimensions.
 
     Args:
@@ -72,32 +77,65 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
 
 @overload
-def unique(input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False,
-           return_counts: Literal[False] = False, dim: int | None = None) -> Tensor: ...
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...
 
 
 @overload
-def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
-           dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
 
 
 @overload
-def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
-           dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
 
 
 @overload
-def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[True],
-           dim: int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
 @overload
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any: ...
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...
 
 
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The different elements of a tensor in order, or its different slices along `dim`.
 
     Args:
@@ -115,32 +153,38 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @overload
-def unique_consecutive(input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
-                       dim: int | None = None) -> Tensor: ...
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
+) -> Tensor: ...
 
 
 @overload
-def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
-                       dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
 
 
 @overload
-def unique_consecutive(input: Tensor, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
-                       dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
 
 
 @overload
-def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[True],
-                       dim: int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
 @overload
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any: ...
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any: ...
 
 
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The elements of a tensor, or its slices along `dim`, that differ from the one before them.
 
     Args:

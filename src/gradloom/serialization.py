@@ -27,8 +27,7 @@ import numpy as np
 
 from .construct import made
 from .device import device, layout
-from .dtype import ALL, BY_NAME, legacy_type_name
-from .dtype import dtype as dtype_class
+from .dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
 from .memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from .size import Size
 from .tensor import Tensor, wrap
@@ -40,8 +39,13 @@ _STORAGE_NAMES = {t: legacy_type_name(t).replace("torch.", "").replace("Tensor",
 _STORAGE_TYPES = {name: t for t, name in _STORAGE_NAMES.items()}
 
 
-def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = None, pickle_protocol: int = 2,
-         _use_new_zipfile_serialization: bool = True) -> None:
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | io.IOBase,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write an object, with the tensors in it, to a file that `load` and PyTorch's `torch.load` read.
 
     Args:
@@ -62,14 +66,17 @@ def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = N
     def write(file, name):
         if pickler.old:
             from .old_format import write
+
             write(file, buffer.getvalue(), pickler.storages)
         else:
             _write_archive(file, buffer.getvalue(), pickler.storages, name)
 
     if not isinstance(f, str | os.PathLike):
         if not hasattr(f, "write"):
-            raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
-                                 f"{type(f).__name__}")
+            raise AttributeError(
+                "expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
+                f"{type(f).__name__}"
+            )
         write(f, "archive")
         return
     path = os.fspath(f)
@@ -88,6 +95,7 @@ def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = N
 
 def _write_archive(file, pickled: bytes, storages: dict, name: str) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+
         def add(member, data):
             archive.writestr(zipfile.ZipInfo(f"{name}/{member}", (1980, 1, 1, 0, 0, 0)), data)
 
@@ -109,11 +117,19 @@ class _Name:
         raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
 
 
-_NAMES = {name: _Name("torch._utils", name) for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3",
-                                                        "_rebuild_parameter", "_rebuild_parameter_with_state",
-                                                        "_rebuild_wrapper_subclass")}
-_NAMES |= {name: _Name("torch", name) for name in (*_STORAGE_TYPES, "Size", "device", "Tensor",
-                                                   *[str(t)[6:] for t in ALL])}
+_NAMES = {
+    name: _Name("torch._utils", name)
+    for name in (
+        "_rebuild_tensor_v2",
+        "_rebuild_tensor_v3",
+        "_rebuild_parameter",
+        "_rebuild_parameter_with_state",
+        "_rebuild_wrapper_subclass",
+    )
+}
+_NAMES |= {
+    name: _Name("torch", name) for name in (*_STORAGE_TYPES, "Size", "device", "Tensor", *[str(t)[6:] for t in ALL])
+}
 _NAMES["UntypedStorage"] = _Name("torch.storage", "UntypedStorage")
 _NAMES["_get_layout"] = _Name("torch.serialization", "_get_layout")
 _NAMES["_rebuild_from_type_v2"] = _Name("torch._tensor", "_rebuild_from_type_v2")
@@ -212,8 +228,10 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             found = self.storages[id(base)] = (str(len(self.storages)), base, kind)
         key, _, first = found
         if first is not kind:
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types: "
-                               f"{first} and {kind}. Save a clone() of one of them.")
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: "
+                f"{first} and {kind}. Save a clone() of one of them."
+            )
         start, end = extent(base)
         name = _STORAGE_NAMES.get(kind)
         size = (end - start) // array.itemsize if name else end - start
@@ -222,8 +240,15 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size, *(None,) * self.old))
 
 
-def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle_module: Any = None, *,
-         weights_only: bool = True, mmap: bool | None = None, **pickle_load_args: Any) -> Any:
+def load(
+    f: str | os.PathLike[str] | io.IOBase,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool = True,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
     """Read what `save`, or PyTorch's `torch.save`, wrote.
 
     Args:
@@ -244,14 +269,17 @@ def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle
         with open(f, "rb") as file:
             return load(file, map_location, pickle_module, weights_only=weights_only, **pickle_load_args)
     if not hasattr(f, "seek") or not hasattr(f, "read"):
-        raise AttributeError(f"load() reads from a path or from a file that can seek, not from a {type(f).__name__}; "
-                             "put what you have into an io.BytesIO")
+        raise AttributeError(
+            f"load() reads from a path or from a file that can seek, not from a {type(f).__name__}; "
+            "put what you have into an io.BytesIO"
+        )
     if not zipfile.is_zipfile(f):
         f.seek(0)
         if not f.read(1):
             raise EOFError("load(): the file is empty")
         f.seek(0)
         from .old_format import read
+
         return read(f, map_location, weights_only)  # type: ignore[arg-type]
     f.seek(0)
     try:
@@ -281,7 +309,8 @@ class Unpickler(pickle.Unpickler):
             raise pickle.UnpicklingError(
                 f"Weights only load failed: Unsupported global: GLOBAL {module}.{name} was not an allowed global by "
                 f"default. If you trust it, allow it with gradloom.serialization.add_safe_globals([{name}]); if you "
-                "trust the file as a whole, load it with weights_only=False, which runs the code that it names.")
+                "trust the file as a whole, load it with weights_only=False, which runs the code that it names."
+            )
         if module != "torch" and not module.startswith("torch."):
             return super().find_class(module, name)
         target = import_module("gradloom" + module[5:])
@@ -289,20 +318,24 @@ class Unpickler(pickle.Unpickler):
             target = getattr(target, part)
         return target
 
+
 class _ArchiveUnpickler(Unpickler):
     def __init__(self, archive: zipfile.ZipFile, map_location: Any, weights_only: bool) -> None:
         names = [n for n in archive.namelist() if n.endswith("/data.pkl") or n == "data.pkl"]
         if not names:
-            raise RuntimeError("load(): there is no data.pkl in the archive: it was not written by save(), or it is a "
-                               "TorchScript file, which only PyTorch runs")
+            raise RuntimeError(
+                "load(): there is no data.pkl in the archive: it was not written by save(), or it is a "
+                "TorchScript file, which only PyTorch runs"
+            )
         self.folder = names[0].removesuffix("data.pkl")
         self.archive = archive
         self.storages: dict[str, np.ndarray] = {}
         if f"{self.folder}byteorder" in archive.namelist():
             order = archive.read(f"{self.folder}byteorder").decode()
             if order != sys.byteorder:
-                raise RuntimeError(f"load(): the file is of a {order}-endian machine, this one is "
-                                   f"{sys.byteorder}-endian")
+                raise RuntimeError(
+                    f"load(): the file is of a {order}-endian machine, this one is {sys.byteorder}-endian"
+                )
         super().__init__(io.BytesIO(archive.read(names[0])), map_location, weights_only)
 
     def persistent_load(self, saved: Any) -> tuple[np.ndarray, dtype_class | None]:
@@ -316,6 +349,7 @@ class _ArchiveUnpickler(Unpickler):
             memory = self.storages[key] = np.frombuffer(data, np.uint8)
             if callable(self.map_location):
                 from .storage import UntypedStorage
+
                 self.map_location(UntypedStorage._of(memory), location)
         return memory, kind if isinstance(kind, dtype_class) else None
 
@@ -329,8 +363,10 @@ def check_location(location: str, map_location: Any) -> None:
     else:
         target = "cpu" if callable(map_location) else map_location
     if str(target).partition(":")[0] != "cpu":
-        raise RuntimeError(f"Attempting to deserialize object on a {location} device, and there is only the CPU. "
-                           "Please use load with map_location=torch.device('cpu') to map your storages to the CPU.")
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {location} device, and there is only the CPU. "
+            "Please use load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
 
 
 def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata=None, kind=None):
@@ -338,8 +374,11 @@ def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata
     numpy_type = (kind or storage_kind).numpy
     typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
     bits = metadata or {}
-    out = wrap(with_bits(strided_view(typed, tuple(size), tuple(stride), offset), bool(bits.get("conj")),
-                         bool(bits.get("neg"))))
+    out = wrap(
+        with_bits(
+            strided_view(typed, tuple(size), tuple(stride), offset), bool(bits.get("conj")), bool(bits.get("neg"))
+        )
+    )
     made(out)
     if requires_grad:
         out.requires_grad = True
@@ -356,6 +395,7 @@ def _rebuild_tensor_v3(stored, offset, size, stride, requires_grad, hooks, kind,
 
 def _rebuild_parameter(data, requires_grad, hooks):
     from .nn.parameter import Parameter
+
     return Parameter(data, requires_grad)
 
 
@@ -374,8 +414,16 @@ def _rebuild_from_type(function, kind, args, state):
 def _rebuild_wrapper_subclass(kind, dtype, size, stride, offset, layout, device, requires_grad):
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
         raise RuntimeError(f"load(): {kind!r} is no subclass of Tensor: the file is damaged")
-    return Tensor._make_wrapper_subclass(kind, size, strides=stride, storage_offset=offset, layout=layout,
-                                         device=device, dtype=dtype, requires_grad=requires_grad)
+    return Tensor._make_wrapper_subclass(
+        kind,
+        size,
+        strides=stride,
+        storage_offset=offset,
+        layout=layout,
+        device=device,
+        dtype=dtype,
+        requires_grad=requires_grad,
+    )
 
 
 def _get_layout(name: str) -> layout:
@@ -418,8 +466,10 @@ _REBUILDERS: dict[tuple[str, str], Any] = {
     ("collections", "Counter"): Counter,
     ("collections", "defaultdict"): defaultdict,
     ("_codecs", "encode"): _encode,
-    **{("builtins", t.__name__): t for t in (bytearray, bytes, complex, dict, float, frozenset, int, list, set, str,
-                                             tuple)},
+    **{
+        ("builtins", t.__name__): t
+        for t in (bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
+    },
 }
 
 _safe: list = []

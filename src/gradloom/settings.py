@@ -9,8 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .device import CPU, check_device
-from .device import device as device_class
+from .device import CPU, check_device, device as device_class
 
 if TYPE_CHECKING:
     pass
@@ -32,7 +31,7 @@ class _Settings:
 
 
 _settings = _Settings()
-_given: set[str] = set()     # keys of warnings that were given; bounded by the calls of warn_once in this library
+_given: set[str] = set()  # keys of warnings that were given; bounded by the calls of warn_once in this library
 
 
 def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
@@ -71,6 +70,7 @@ def _check_bool(name: str, value: Any) -> None:
 
 # --- determinism ----------------------------------------------------------------------------------------------------
 
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask that operators give the same results each time, which gradloom's always do: nothing depends on it.
 
@@ -108,8 +108,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     wanted = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
     if wanted not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 'default', 'warn', 'error', 0, 1 or 2, but got "
-                           f"{debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 'default', 'warn', 'error', 0, 1 or 2, but got {debug_mode}"
+        )
     use_deterministic_algorithms(wanted != 0, warn_only=wanted == 1)
 
 
@@ -120,6 +121,7 @@ def get_deterministic_debug_mode() -> int:
 
 # --- precision, denormal numbers, threads ---------------------------------------------------------------------------
 
+
 def set_float32_matmul_precision(precision: str) -> None:
     """How exact products of float32 matrices have to be. They are computed in float32: nothing depends on it.
 
@@ -127,8 +129,12 @@ def set_float32_matmul_precision(precision: str) -> None:
         precision: "highest", "high" or "medium"; another word changes nothing, with a warning.
     """
     if precision not in ("highest", "high", "medium"):
-        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the setting stays "
-                      f"'{_settings.matmul_precision}'", UserWarning, stacklevel=2)
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the setting stays "
+            f"'{_settings.matmul_precision}'",
+            UserWarning,
+            stacklevel=2,
+        )
         return
     _settings.matmul_precision = precision
 
@@ -161,6 +167,7 @@ def set_num_threads(int: int) -> None:
         RuntimeError: if it is not positive.
     """
     from .kernels._threads import set_num_threads
+
     if not hasattr(int, "__index__"):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(int).__name__}")
     set_num_threads(int.__index__())
@@ -169,6 +176,7 @@ def set_num_threads(int: int) -> None:
 def get_num_threads() -> int:
     """How many threads one operator may use."""
     from .kernels._threads import get_num_threads
+
     return get_num_threads()
 
 
@@ -192,6 +200,7 @@ def get_num_interop_threads() -> int:
 
 
 # --- devices --------------------------------------------------------------------------------------------------------
+
 
 def set_default_device(device: Any) -> None:
     """Where tensors are made that are not told where.
@@ -218,6 +227,7 @@ def compiled_with_cxx11_abi() -> bool:
 
 # --- names ----------------------------------------------------------------------------------------------------------
 
+
 def typename(obj: Any, /) -> str:
     """The name of an object's type, with its module; of a tensor, PyTorch's old name, such as torch.FloatTensor.
 
@@ -235,5 +245,8 @@ def typename(obj: Any, /) -> str:
     return f"{module}.{named.__qualname__}"
 
 
-__all__ = [name for name, value in list(globals().items())
-           if callable(value) and getattr(value, "__module__", "") == __name__ and not name.startswith("_")]
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if callable(value) and getattr(value, "__module__", "") == __name__ and not name.startswith("_")
+]

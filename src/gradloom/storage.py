@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .device import CPU, check_device, device
-from .dtype import ALL, BY_NAME, default, legacy_type_name, uint8
-from .dtype import dtype as dtype_class
+from .dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
 from .memory import extent, flat, owner, rooted
 
 if TYPE_CHECKING:
@@ -21,10 +20,13 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Self
 
-_CONVERSIONS = {**{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double",
-                                                    "bfloat16")},
-                "byte": uint8, "char": BY_NAME["int8"], "complex_float": BY_NAME["cfloat"],
-                "complex_double": BY_NAME["cdouble"]}
+_CONVERSIONS = {
+    **{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "bfloat16")},
+    "byte": uint8,
+    "char": BY_NAME["int8"],
+    "complex_float": BY_NAME["cfloat"],
+    "complex_double": BY_NAME["cdouble"],
+}
 
 
 class _Storage:
@@ -104,8 +106,9 @@ class _Storage:
             RuntimeError: if the sizes differ.
         """
         if source.nbytes() != self.nbytes():
-            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} "
-                               "bytes")
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
         self.untyped()._elements()[...] = source.untyped()._elements()
         return self
 
@@ -177,7 +180,8 @@ class _Storage:
             return self
         raise NotImplementedError(
             f"resize_({size}) of a storage of size {len(self)}: NumPy cannot move memory that arrays look at. Make a "
-            "new storage and let the tensor show it with Tensor.set_(), or use Tensor.resize_()")
+            "new storage and let the tensor show it with Tensor.set_(), or use Tensor.resize_()"
+        )
 
     def share_memory_(self) -> Self:
         """Memory is not shared between processes.
@@ -199,6 +203,7 @@ class _Storage:
 def _conversion(name: str, kind: dtype_class) -> Any:
     def convert(self):
         return self if getattr(self, "dtype", None) is kind else self._converted(kind)
+
     convert.__name__ = name
     convert.__qualname__ = f"_Storage.{name}"
     convert.__doc__ = f"A TypedStorage with the elements converted to {kind}."
@@ -233,8 +238,10 @@ class UntypedStorage(_Storage):
         values = list(data)
         for value in values:
             if not isinstance(value, (int, np.integer)):
-                raise RuntimeError(f"torch.UntypedStorage(): tried to construct a storage from a sequence ({kind}), "
-                                   f"but one of the items was of type {type(value).__name__} instead of int")
+                raise RuntimeError(
+                    f"torch.UntypedStorage(): tried to construct a storage from a sequence ({kind}), "
+                    f"but one of the items was of type {type(value).__name__} instead of int"
+                )
         self._owner = np.array(values, np.int64).astype(np.uint8)
 
     @classmethod
@@ -324,16 +331,22 @@ class TypedStorage(_Storage):
 
     dtype: dtype_class
 
-    def __init__(self, *data: Any, wrap_storage: UntypedStorage | None = None, dtype: dtype_class | None = None,
-                 device: Any = None) -> None:
+    def __init__(
+        self,
+        *data: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: dtype_class | None = None,
+        device: Any = None,
+    ) -> None:
         warn_once()
         check_device(device)
         kind = default.float if dtype is None else dtype
         if not isinstance(kind, dtype_class):
             raise TypeError(f"TypedStorage(): argument 'dtype' must be torch.dtype, not {type(kind).__name__}")
         if len(data) > 1 or data and wrap_storage is not None:
-            raise RuntimeError(f"{type(self).__name__}() takes a size, a sequence or wrap_storage: too many positional "
-                               "arguments")
+            raise RuntimeError(
+                f"{type(self).__name__}() takes a size, a sequence or wrap_storage: too many positional arguments"
+            )
         self.dtype = kind
         if wrap_storage is not None:
             if not isinstance(wrap_storage, UntypedStorage):
@@ -341,13 +354,19 @@ class TypedStorage(_Storage):
             self._owner = wrap_storage._owner
         elif not data or isinstance(data[0], (int, np.integer)):
             self._owner = np.empty(int(data[0]) if data else 0, kind.numpy)
-        elif hasattr(data[0], "__len__") and not isinstance(data[0], (_Storage, dict)) and not hasattr(
-                data[0], "untyped_storage"):
+        elif (
+            hasattr(data[0], "__len__")
+            and not isinstance(data[0], (_Storage, dict))
+            and not hasattr(data[0], "untyped_storage")
+        ):
             from .python_data import array_of
+
             self._owner = np.array(array_of(data[0], kind))
         else:
-            raise TypeError(f"{type(self).__name__}() takes a size, a sequence or wrap_storage. Argument type not "
-                            f"recognized: {type(data[0])}")
+            raise TypeError(
+                f"{type(self).__name__}() takes a size, a sequence or wrap_storage. Argument type not "
+                f"recognized: {type(data[0])}"
+            )
 
     @classmethod
     def _of(cls, array: np.ndarray, kind: Any) -> TypedStorage:
@@ -364,7 +383,7 @@ class TypedStorage(_Storage):
 
     def _elements(self) -> np.ndarray:
         size = self.dtype.itemsize
-        return self.untyped()._elements()[:self.nbytes() // size * size].view(self.dtype.numpy)
+        return self.untyped()._elements()[: self.nbytes() // size * size].view(self.dtype.numpy)
 
     def _of_elements(self, array: np.ndarray) -> TypedStorage:
         return TypedStorage._of(array, self.dtype)
@@ -387,8 +406,7 @@ class TypedStorage(_Storage):
         try:
             self._elements()[index if isinstance(index, slice) else self._place(index)] = value
         except ValueError:
-            raise TypeError(f"can't assign a {type(value).__name__} to a "
-                            f"{legacy_type_name(self.dtype)}") from None
+            raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}") from None
 
     def pickle_storage_type(self) -> str:
         """The name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
@@ -422,9 +440,14 @@ def warn_once() -> None:
     """Say once that typed storages are the old way."""
     if not _warned:
         import warnings
+
         _warned.append(True)
-        warnings.warn("TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
-                      "tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
+        warnings.warn(
+            "TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
+            "tensor.untyped_storage() instead of tensor.storage()",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
@@ -433,15 +456,19 @@ def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.nda
 
     there = getsize(filename) if exists(filename) else 0
     if there < nbytes and not shared:
-        raise RuntimeError(f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
-                           "for; with shared=True it would be made longer")
+        raise RuntimeError(
+            f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
+            "for; with shared=True it would be made longer"
+        )
     if not nbytes:
         return np.empty(0, np.uint8)
-    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c",
-                     shape=(nbytes,)).view(np.ndarray)
+    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c", shape=(nbytes,)).view(
+        np.ndarray
+    )
 
 
 # --- PyTorch's older classes ------------------------------------------------------------------------------------
+
 
 def _class_name(kind: dtype_class) -> str:
     return legacy_type_name(kind).removeprefix("torch.").replace("Tensor", "Storage")
@@ -483,4 +510,4 @@ def storage_type(name: str) -> Any:
     return None
 
 
-_made: dict[str, Any] = {}     # by name: one for each dtype
+_made: dict[str, Any] = {}  # by name: one for each dtype

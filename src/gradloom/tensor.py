@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     from .autograd.node import Node
-    from .device import device as _device
-    from .device import layout as _layout
+    from .device import device as _device, layout as _layout
     from .dtype import dtype as _dtype
     from .types import DType, Number
     from .utils.hooks import RemovableHandle
@@ -50,20 +49,20 @@ class Tensor(TensorBase):
 
     __module__ = "gradloom"  # where users find it
 
-    _view: Any = None                 # ViewMeta of a view
-    _accumulator: Any = None             # weak reference to the leaf's AccumulateGrad
+    _view: Any = None  # ViewMeta of a view
+    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _grad: Tensor | None = None
-    _grad_dtype: Any = None              # a tuple with the NumPy dtype that `grad` must have, or None for any
-    _tangent: Any = None                 # forward-mode tangent
+    _grad_dtype: Any = None  # a tuple with the NumPy dtype that `grad` must have, or None for any
+    _tangent: Any = None  # forward-mode tangent
     _post_accumulate_grad_hooks: Any = None
-    _wrapped_number: Number | None = None         # the Python number that this tensor was made from, to promote weakly
+    _wrapped_number: Number | None = None  # the Python number that this tensor was made from, to promote weakly
     _retains_grad = False
-    _detachments = 0                # how often detach_() took its history away
+    _detachments = 0  # how often detach_() took its history away
     _inference: bool | int = False  # 2 for one that has a version all the same: see mark_detached_inference
     _name: str | None = None
-    _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
-    _operand = TensorBase._array          # where wrappers read it; see Note [Interception]
-    __array_priority__: int = 1000       # NumPy leaves binary operators to us
+    _backward_hooks: Any = None  # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
+    _operand = TensorBase._array  # where wrappers read it; see Note [Interception]
+    __array_priority__: int = 1000  # NumPy leaves binary operators to us
     device: _device = CPU
     layout: _layout = strided
     is_sparse: bool = False
@@ -80,6 +79,7 @@ class Tensor(TensorBase):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from .construct import legacy_tensor
+
         return legacy_tensor(cls, args, kwargs)
 
     __torch_dispatch__: Any = staticmethod(disabled_torch_dispatch)
@@ -91,14 +91,21 @@ class Tensor(TensorBase):
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
         elif cls.__torch_function__ is not disabled_torch_function:
             from .torch_function import ask_for
+
             ask_for(cls)
         if "__torch_dispatch__" in cls.__dict__:
             from .torch_dispatch import adopt
+
             adopt(cls)
 
     @classmethod
-    def __torch_function__(cls, func: Callable[..., Any], types: Sequence[builtins.type], args: Sequence[Any] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[builtins.type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         """What a subclass answers that does not say otherwise: the function's result, as tensors of its own class.
 
         Args:
@@ -110,6 +117,7 @@ class Tensor(TensorBase):
             The result; NotImplemented if one of `types` is unrelated to this class.
         """
         from .torch_function import preserve_class
+
         return preserve_class(cls, func, types, args, kwargs or {})
 
     # --- tensors made of this one -----------------------------------------------------------------------------
@@ -117,11 +125,13 @@ class Tensor(TensorBase):
     def new_tensor(self, data: Any, **options: Any) -> Tensor:
         """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
         from .construct import new_tensor
+
         return new_tensor(self, data, **options)
 
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
         from .construct import legacy_tensor
+
         return legacy_tensor(Tensor, args, kwargs, self.dtype)
 
     def conj(self) -> Tensor:
@@ -143,6 +153,7 @@ class Tensor(TensorBase):
         if dtype is None:
             return legacy_type_name(self.dtype)
         from .construct import parse_type
+
         return _operators.to(self, parse_type(dtype))
 
     # --- autograd ---------------------------------------------------------------------------------------------
@@ -168,8 +179,14 @@ class Tensor(TensorBase):
         if value and edge is None and view is None and not self._inference:
             return
         if not self.is_leaf:
-            hint = "" if value else (" If you want to use a computed variable in a subgraph that doesn't require "
-                                     "differentiation use var_no_grad = var.detach().")
+            hint = (
+                ""
+                if value
+                else (
+                    " If you want to use a computed variable in a subgraph that doesn't require "
+                    "differentiation use var_no_grad = var.detach()."
+                )
+            )
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
         if value and self._array.dtype.kind not in "fcV":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -192,8 +209,10 @@ class Tensor(TensorBase):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set requires_grad of a leaf in place."""
         if not isinstance(requires_grad, bool):
-            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-                            f"{type(requires_grad).__name__}")
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
         view = self._view
         if not (requires_grad and self.requires_grad) or self._inference:
             self.requires_grad = requires_grad
@@ -232,30 +251,38 @@ class Tensor(TensorBase):
         """
         if self._grad is None and not self._retains_grad and not self.is_leaf:
             import warnings
-            warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-                          "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
-                          "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
-                          "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
-                          stacklevel=2)
+
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+                "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                stacklevel=2,
+            )
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
-                                f"{type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             wanted = self._array.dtype if self._grad_dtype is None else self._grad_dtype[0]
             if wanted is not None and value._array.dtype != wanted:
-                raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
-                                   f"grad_dtype '{TYPE_OF[wanted]}'. The gradient must match the tensor's grad_dtype "
-                                   "(its dtype by default): set `grad_dtype` to another dtype, or to None for any")
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
+                    f"grad_dtype '{TYPE_OF[wanted]}'. The gradient must match the tensor's grad_dtype "
+                    "(its dtype by default): set `grad_dtype` to another dtype, or to None for any"
+                )
             if value._array.shape != self._array.shape:
-                raise RuntimeError(f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
-                                   f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the "
-                                   "tensor are the same size")
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
+                    f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the "
+                    "tensor are the same size"
+                )
         self._grad = value
 
     @grad.deleter
@@ -278,6 +305,7 @@ class Tensor(TensorBase):
     @grad_dtype.setter
     def grad_dtype(self, value: _dtype | None) -> None:
         from .autograd.validate import set_grad_dtype
+
         set_grad_dtype(self, value)
 
     @property
@@ -288,6 +316,7 @@ class Tensor(TensorBase):
         out = wrap(self._array)
         if self._inference:
             from .variants import mark_detached_inference
+
             mark_detached_inference(out)
         return out
 
@@ -297,8 +326,9 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if value._array.dtype != self._array.dtype:
             if self.requires_grad and value._array.dtype.kind not in "fcV":
-                raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex "
-                                   "dtype")
+                raise RuntimeError(
+                    "data set to a tensor that requires gradients must be floating point or complex dtype"
+                )
             self._accumulator = None  # one of the new dtype takes its place
         self._array = value._array
 
@@ -334,8 +364,13 @@ class Tensor(TensorBase):
         """None: tensors have no names here."""
         return self._name
 
-    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
-                 inputs: Tensor | Sequence[Tensor] | None = None) -> None:
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None:
         """Add to `.grad` of every leaf (or of `inputs`) the derivative of this tensor times `gradient`.
 
         Args:
@@ -348,11 +383,13 @@ class Tensor(TensorBase):
             RuntimeError: if this tensor requires no grad, the gradient's shape differs, or the graph was freed.
         """
         from .autograd import backward
+
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad` when backward runs."""
         from .autograd.tensor_hooks import retain_grad
+
         retain_grad(self)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
@@ -362,11 +399,13 @@ class Tensor(TensorBase):
             A handle whose `remove()` takes the hook away.
         """
         from .autograd.tensor_hooks import register_hook
+
         return register_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
         from .autograd.tensor_hooks import register_post_accumulate_grad_hook
+
         return register_post_accumulate_grad_hook(self, hook)
 
     # --- aliases without history --------------------------------------------------------------------------------
@@ -403,8 +442,13 @@ class Tensor(TensorBase):
         return out
 
     @staticmethod
-    def _make_wrapper_subclass(cls: builtins.type[_Subclass], size: Sequence[int], strides: Sequence[int] | None = None,
-                               storage_offset: int | None = None, **options: Any) -> _Subclass:
+    def _make_wrapper_subclass(
+        cls: builtins.type[_Subclass],
+        size: Sequence[int],
+        strides: Sequence[int] | None = None,
+        storage_offset: int | None = None,
+        **options: Any,
+    ) -> _Subclass:
         """A tensor of class `cls` that has a shape and a dtype, but no values: `cls.__torch_dispatch__` answers for it.
 
         Args:
@@ -417,6 +461,7 @@ class Tensor(TensorBase):
             TypeError: if the class has no `__torch_dispatch__`.
         """
         from .torch_dispatch import make_wrapper_subclass
+
         return make_wrapper_subclass(cls, size, strides, storage_offset, **options)
 
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
@@ -436,6 +481,7 @@ class Tensor(TensorBase):
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         if array.__class__ is not ndarray or state.dispatch_modes:
             from .torch_dispatch import local_scalar
+
             return local_scalar(self)
         found = array.item()
         return float(found) if array.dtype.kind == "V" else found
@@ -444,8 +490,10 @@ class Tensor(TensorBase):
         """Nested lists of Python numbers."""
         array = self._array
         if array.__class__ is not ndarray:
-            raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
-                               "no values of its own, but stands for other tensors.")
+            raise RuntimeError(
+                f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
+                "no values of its own, but stands for other tensors."
+            )
         return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -464,8 +512,10 @@ class Tensor(TensorBase):
         if self.is_conj() or self.is_neg():
             return self._resolved_array(force)
         if self._array.__class__ is not ndarray:
-            raise RuntimeError(".numpy() is not supported for tensor subclasses: this one has no values of its own, "
-                               "but stands for other tensors.")
+            raise RuntimeError(
+                ".numpy() is not supported for tensor subclasses: this one has no values of its own, "
+                "but stands for other tensors."
+            )
         if self._array.dtype.kind == "V":
             raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type. Use x.float().numpy()")
         return self._array
@@ -474,8 +524,9 @@ class Tensor(TensorBase):
         """The values of a tensor whose conjugate or negative bit is set, if `force`."""
         if not force:
             bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
-            raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() "
-                               "instead.")
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() instead."
+            )
         return np.asarray(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -497,8 +548,11 @@ class Tensor(TensorBase):
     def __bool__(self) -> bool:
         array = self._array
         if array.size != 1:
-            raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if not array.size else
-                               "Boolean value of Tensor with more than one value is ambiguous")
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if not array.size
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
         if array.__class__ is not ndarray or state.dispatch_modes:
             return bool(self.item())
         return bool(array.item())
@@ -518,12 +572,18 @@ class Tensor(TensorBase):
     def _check_scalar(self) -> None:
         """Raise for several elements; warn, once, where autograd loses sight of the value."""
         if self._array.size != 1:
-            raise ValueError("only one element tensors can be converted to Python scalars, but this one has "
-                             f"{self._array.size}")
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
+            )
         if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
             from .settings import warn_once
-            warn_once("scalar", "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                      "behavior: no gradient goes through the number. Consider using tensor.detach() first.", 3)
+
+            warn_once(
+                "scalar",
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior: no gradient goes through the number. Consider using tensor.detach() first.",
+                3,
+            )
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
@@ -550,6 +610,7 @@ class Tensor(TensorBase):
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         from .printing import tensor_text
+
         return tensor_text(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
@@ -557,10 +618,12 @@ class Tensor(TensorBase):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         from .construct import deepcopy_tensor
+
         return deepcopy_tensor(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         from .construct import reduce_tensor
+
         return reduce_tensor(self)
 
     def __dir__(self) -> list[str]:
@@ -599,8 +662,12 @@ def wrapped_number(value, like=None) -> Tensor:
     if like is not None:
         other = like._array.dtype
         char = other.char  # not of half precision, to which an operator may not round a number (Note [Type promotion])
-        if (char == "f" or char == "d") and value.__class__ in _REAL or (char == "F" or char == "D") and (
-                value.__class__ is not bool):  # which an operator may refuse
+        if (
+            (char == "f" or char == "d")
+            and value.__class__ in _REAL
+            or (char == "F" or char == "D")
+            and (value.__class__ is not bool)
+        ):  # which an operator may refuse
             array = np.array(value, other)
     if array is None:
         kind = value.__class__

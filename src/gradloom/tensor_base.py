@@ -160,16 +160,19 @@ class TensorBase(TensorMembers):
     def untyped_storage(self) -> UntypedStorage:
         """The bytes that this tensor shares with its views."""
         from .storage import UntypedStorage
+
         return UntypedStorage._of(self._array)
 
     def storage(self) -> TypedStorage:
         """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
         from .storage import TypedStorage, warn_once
+
         warn_once()
         return TypedStorage._of(self._array, self.dtype)
 
     def _typed_storage(self) -> TypedStorage:
         from .storage import TypedStorage
+
         return TypedStorage._of(self._array, self.dtype)
 
     def is_floating_point(self) -> bool:

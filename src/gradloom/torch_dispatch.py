@@ -97,6 +97,7 @@ def _replay(result: Any, call: Call) -> None:
 
     def replay(root: Any) -> Any:
         return call.with_args((root if before is None else before(root), *others)).below(-1)
+
     result._view.replay = replay
 
 
@@ -116,8 +117,10 @@ _WHOLE = {"detach": _detached, "equal": lambda call, found: found}
 def _refuse_gradients(call: Call) -> None:
     if not state.flags & GRAD_OFF and any(t.requires_grad for t in call.tensors()):
         name = call.wrapper.__doc__.partition("(")[0].partition(".")[0]
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
-                           "one of the arguments requires grad.")
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
+            "one of the arguments requires grad."
+        )
 
 
 def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
@@ -132,14 +135,21 @@ def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
     outs = () if call.out is None else tuple(call.out) if isinstance(call.out, (tuple, list)) else (call.out,)
     inputs = len(schema.arguments) - len(outs)
     numbers = op._row.numbers.split()
-    values = [_unwrapped(v) if a.name in numbers or a.type.kind() == "NumberType" else v
-              for a, v in zip(schema.arguments, args[:inputs], strict=False)]
+    values = [
+        _unwrapped(v) if a.name in numbers or a.type.kind() == "NumberType" else v
+        for a, v in zip(schema.arguments, args[:inputs], strict=False)
+    ]
     positional, keywords = import_module("gradloom.ops._calls").python_arguments(schema, (*values, *outs))
     if len(args) > inputs:
         _name_placement(schema, keywords)
     tensors = list(Call(call.wrapper, tuple(values), call.out).tensors())
-    written = [t for a, v in zip(schema.arguments, (*values, *outs), strict=False) if a.is_write
-               for t in (v if isinstance(v, (tuple, list)) else (v,)) if isinstance(t, _operators.Tensor)]
+    written = [
+        t
+        for a, v in zip(schema.arguments, (*values, *outs), strict=False)
+        if a.is_write
+        for t in (v if isinstance(v, (tuple, list)) else (v,))
+        if isinstance(t, _operators.Tensor)
+    ]
     versions = [None if t._vc is None else t._vc[0] for t in written]
     flags, outside = state.flags, state.flags_outside
     state.flags_outside = flags
@@ -158,8 +168,11 @@ def _overload(call: Call, args: tuple[Any, ...]) -> Any:
     """The operator object of a call; where the second argument is a number, PyTorch may have one of its own."""
     op = import_module("gradloom.ops").overload_of(call.wrapper, call.out is not None)
     if getattr(args[1] if len(args) > 1 else None, "_wrapped_number", None) is not None:
-        same = [row for row in op.overloadpacket._rows.values() if row.function is op._row.function
-                and ("out" in row.tags.split()) == (call.out is not None)]
+        same = [
+            row
+            for row in op.overloadpacket._rows.values()
+            if row.function is op._row.function and ("out" in row.tags.split()) == (call.out is not None)
+        ]
         return getattr(op.overloadpacket, same[-1].overload)
     return op
 
@@ -201,12 +214,22 @@ def _ask(op: Any, overriding: list[Any], args: tuple[Any, ...], kwargs: dict[str
     for tensor in overriding:
         asked.append(f"  - tensor subclass {tensor.__class__!r}")
         rule = _rule(rules, tensor.__class__)
-        found = tensor.__class__.__torch_dispatch__(op, types, args, kwargs) if rule is None else \
-            rule(op, types, args, kwargs)
+        found = (
+            tensor.__class__.__torch_dispatch__(op, types, args, kwargs)
+            if rule is None
+            else rule(op, types, args, kwargs)
+        )
         if found is not NotImplemented:
             return found
-    raise TypeError("\n".join([f"Multiple dispatch failed for 'gradloom.ops.{op}'; all __torch_dispatch__ "
-                               "handlers returned NotImplemented:\n", *asked]))
+    raise TypeError(
+        "\n".join(
+            [
+                f"Multiple dispatch failed for 'gradloom.ops.{op}'; all __torch_dispatch__ "
+                "handlers returned NotImplemented:\n",
+                *asked,
+            ]
+        )
+    )
 
 
 def _rule(rules: Any, cls: type) -> Any:
@@ -221,8 +244,9 @@ def handler_of(mode: Any) -> Any:
     """
     found = mode.__torch_dispatch__
     if getattr(found, "__self__", None) is type(mode):
-        raise RuntimeError("Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make "
-                           "it a plain method")
+        raise RuntimeError(
+            "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain method"
+        )
     return found
 
 
@@ -238,8 +262,9 @@ def _checked(op: Any, schema: Any, found: Any, inputs: list[Any], written: list[
     if len(returns) == 1:
         return _one(op, returns[0], found, inputs, written)
     if not isinstance(found, (tuple, list)) or len(found) != len(returns):
-        raise RuntimeError(f"{op}: __torch_dispatch__ returned {type(found).__name__}, where {len(returns)} results "
-                           f"are due: {schema}")
+        raise RuntimeError(
+            f"{op}: __torch_dispatch__ returned {type(found).__name__}, where {len(returns)} results are due: {schema}"
+        )
     return tuple([_one(op, r, v, inputs, written) for r, v in zip(returns, found, strict=True)])
 
 
@@ -250,8 +275,9 @@ def _one(op: Any, expected: Any, value: Any, inputs: list[Any], written: list[An
     if kind not in ("TensorType", "ListType") or value is None:
         return value
     if kind == "ListType" or not isinstance(value, _operators.Tensor):
-        raise RuntimeError(f"Unable to cast {value!r} to Tensor: __torch_dispatch__ returned it for {op}, which "
-                           f"returns {expected}")
+        raise RuntimeError(
+            f"Unable to cast {value!r} to Tensor: __torch_dispatch__ returned it for {op}, which returns {expected}"
+        )
     if any(value is t for t in written):
         return value
     if any(value is t for t in inputs) or value._edge is not NO_EDGE:
@@ -279,9 +305,19 @@ def lift_fresh(tensor: Any) -> Any:
     return import_module("gradloom._library.dispatched").lift_fresh(tensor)
 
 
-def make_wrapper_subclass(cls: Any, size: Any, strides: Any = None, storage_offset: int | None = None,
-                          memory_format: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-                          pin_memory: bool = False, requires_grad: bool = False, **_: Any) -> Any:
+def make_wrapper_subclass(
+    cls: Any,
+    size: Any,
+    strides: Any = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Any:
     """See `Tensor._make_wrapper_subclass`."""
     if not answers(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__ to be made by _make_wrapper_subclass")

@@ -36,8 +36,11 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     flags = state.flags
     inputs = list(_tensors(args))
     if flags & FORWARD_AD:
-        _check_no_tangents(f"{name}_out", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ the "
-                                                            "result where it has to go.")
+        _check_no_tangents(
+            f"{name}_out",
+            (*inputs, *outs),
+            "it is an out= function: leave `out` away, and copy_ the result where it has to go.",
+        )
     state.flags = flags | GRAD_OFF
     try:
         found = wrapper(*args, **keywords)
@@ -47,8 +50,10 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     if not flags & GRAD_OFF and any(r._array.dtype.kind in "fcV" for r in results):
         for t in (*inputs, *outs):
             if t.requires_grad:
-                raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic "
-                                   "differentiation, but one of the arguments requires grad.")
+                raise RuntimeError(
+                    f"{name}(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad."
+                )
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
         for target in outs:
@@ -80,8 +85,9 @@ def refuse_tangents(name: str, inputs) -> None:
     Raises:
         NotImplementedError: if one of the tensors has a tangent.
     """
-    _check_no_tangents(name, inputs, "it has not been implemented yet: its entry in derivatives.yaml has no formula for"
-                                     " its result.")
+    _check_no_tangents(
+        name, inputs, "it has not been implemented yet: its entry in derivatives.yaml has no formula for its result."
+    )
 
 
 def _tensors(args):
@@ -96,14 +102,16 @@ def _check_cast(result: np.ndarray, target: np.ndarray) -> None:
     if result.dtype is not target.dtype:
         from_, to = TYPE_OF[result.dtype], TYPE_OF[target.dtype]
         if not can_cast(from_, to):
-            raise RuntimeError(f"result type {scalar_type_name(from_)} can't be cast to the desired output type "
-                               f"{scalar_type_name(to)}")
+            raise RuntimeError(
+                f"result type {scalar_type_name(from_)} can't be cast to the desired output type {scalar_type_name(to)}"
+            )
 
 
 def _check_same_dtype(result: np.ndarray, target: np.ndarray) -> None:
     if result.dtype is not target.dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {c_name(result.dtype)}, but got {c_name(target.dtype)} "
-                           "instead")
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {c_name(result.dtype)}, but got {c_name(target.dtype)} instead"
+        )
 
 
 def _store(target, result: np.ndarray, quietly: bool) -> None:
@@ -111,11 +119,16 @@ def _store(target, result: np.ndarray, quietly: bool) -> None:
     if array.shape != result.shape:
         if array.size and not quietly:
             import warnings
-            warnings.warn(f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
-                          f"which does not match the required output shape {list(result.shape)}. This behavior is "
-                          "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
-                          "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-                          "elements with t.resize_(0).", UserWarning, stacklevel=4)
+
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
+                f"which does not match the required output shape {list(result.shape)}. This behavior is "
+                "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+                "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+                "elements with t.resize_(0).",
+                UserWarning,
+                stacklevel=4,
+            )
         array = target._array = resized(array, np.empty_like(result))
     else:
         check_no_internal_overlap(array)
@@ -132,8 +145,9 @@ def write_inplace(array: np.ndarray, result) -> None:
     if result.__class__ is not np.ndarray:
         result = np.asarray(result)
     if array.shape != result.shape:
-        raise RuntimeError(f"output with shape {list(array.shape)} doesn't match the broadcast shape "
-                           f"{list(result.shape)}")
+        raise RuntimeError(
+            f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
     if array.dtype is not result.dtype:
         _check_cast(result, array)
     if 0 in array.strides:
@@ -160,16 +174,19 @@ def factory_dtype(dtype, out):
     """
     if isinstance(out, _operators.Tensor):
         if dtype is not None and dtype is not out.dtype:
-            raise RuntimeError(f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter "
-                               f"({scalar_type_name(out.dtype)})")
+            raise RuntimeError(
+                f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter ({scalar_type_name(out.dtype)})"
+            )
         return out.dtype
     return dtype
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:
     """The error of a tensor that requires a gradient as an argument for which an operator has no derivative."""
-    return RuntimeError(f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
-                        "input cannot have requires_grad True.")
+    return RuntimeError(
+        f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
+        "input cannot have requires_grad True."
+    )
 
 
 def not_implemented_history(name: str, inputs, results) -> None:
@@ -194,6 +211,7 @@ def not_implemented_write(name: str, inputs) -> None:
     node = not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
     if node is not None:
         from .autograd.views import rebase_history
+
         rebase_history(inputs[0], node)
 
 
@@ -234,8 +252,14 @@ def fits(array: np.ndarray, *operands) -> bool:
             continue
         if other is not array and not (whole and other.base is None):
             check_no_partial_overlap(array, other)
-        if other.ndim and other.shape != shape and (other.ndim > len(shape) or any(
-                n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape), strict=False))):
+        if (
+            other.ndim
+            and other.shape != shape
+            and (
+                other.ndim > len(shape)
+                or any(n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape), strict=False))
+            )
+        ):
             return False
     return True
 

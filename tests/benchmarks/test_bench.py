@@ -45,12 +45,15 @@ def rows_of(**medians) -> tuple[rows.Row, dict[str, float]]:
     return rows.Row("p", "a", "title", "ms", 1e-3, limit=1.1), medians
 
 
-@pytest.mark.parametrize("medians, ratio, verdict", [
-    ({"gradloom": 3.0, "torch-1": 6.0, "torch-2": 2.5}, 1.2, "1.1 EXCEEDED"),
-    ({"gradloom": 3.0, "torch-1": 3.0, "autograd": 1.0}, 1.0, "1.1 kept"),
-    ({"torch-1": 6.0, "torch-2": 2.5}, None, "1.1"),
-    ({"gradloom": 3.0, "autograd": 1.0}, None, "1.1"),
-])
+@pytest.mark.parametrize(
+    "medians, ratio, verdict",
+    [
+        ({"gradloom": 3.0, "torch-1": 6.0, "torch-2": 2.5}, 1.2, "1.1 EXCEEDED"),
+        ({"gradloom": 3.0, "torch-1": 3.0, "autograd": 1.0}, 1.0, "1.1 kept"),
+        ({"torch-1": 6.0, "torch-2": 2.5}, None, "1.1"),
+        ({"gradloom": 3.0, "autograd": 1.0}, None, "1.1"),
+    ],
+)
 def test_the_ratio_is_to_the_faster_pytorch(medians, ratio, verdict):
     assert bench.compared(*rows_of(**medians)) == (pytest.approx(ratio) if ratio else None, verdict)
 
@@ -84,8 +87,9 @@ def test_the_table_goes_between_the_markers_of_a_page(tmp_path):
 
 def test_a_run_prints_a_table_and_writes_the_numbers(tmp_path, capsys):
     path = tmp_path / "bench.json"
-    args = argparse.Namespace(json=str(path), readme=None, rounds=1, budget=0.0,
-                              only=["matmul"], contenders=["gradloom"])
+    args = argparse.Namespace(
+        json=str(path), readme=None, rounds=1, budget=0.0, only=["matmul"], contenders=["gradloom"]
+    )
     assert bench.run(args) == 0
     printed = capsys.readouterr().out
     assert "| 256x256 float32 matmul: forward" in printed and "ratio" in printed

@@ -40,10 +40,18 @@ def test_few_operators_are_called_for_each_example():
 
 
 RULES_OF = {
-    "elementwise.add": "pointwise", "elementwise.add_": "pointwise", "reduction.sum_dim_IntList": "reduction(dim[])",
-    "reduction.argmax": "reduction(dim)", "reduction.sum": "whole(sum, several)", "reduction.cumsum_": "dims(dim)",
-    "indexing.index_add_": "write(index_add)", "random.rand": "random(size)", "random.rand_like": "random(like)",
-    "matmul.addmm_": "write(addmm)", "indexing.nonzero": "dynamic", "shape.transpose_copy": "dims(dim0, dim1)",
+    "elementwise.add": "pointwise",
+    "elementwise.add_": "pointwise",
+    "reduction.sum_dim_IntList": "reduction(dim[])",
+    "reduction.argmax": "reduction(dim)",
+    "reduction.sum": "whole(sum, several)",
+    "reduction.cumsum_": "dims(dim)",
+    "indexing.index_add_": "write(index_add)",
+    "random.rand": "random(size)",
+    "random.rand_like": "random(like)",
+    "matmul.addmm_": "write(addmm)",
+    "indexing.nonzero": "dynamic",
+    "shape.transpose_copy": "dims(dim0, dim1)",
 }
 
 

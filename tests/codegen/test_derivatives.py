@@ -91,9 +91,7 @@ def saved(info, *fields):
 
 
 def test_one_formula_per_input(info):
-    found = info(
-        "foo(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "self: grad\nother: grad * alpha"
-    )
+    found = info("foo(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "self: grad\nother: grad * alpha")
     assert found.node == "FooBackward0"
     assert [(d.inputs, d.formula, d.saved) for d in found.derivatives] == [
         (("self",), "grad", ()),
@@ -143,11 +141,7 @@ def test_several_inputs_in_one_formula(info):
 
 @pytest.mark.parametrize(
     "formula",
-    [
-        "(grad * other, grad * self)",
-        "pair(grad, self, other)",
-        "(grad, grad) if grad_input_mask[0] else pair(grad)",
-    ],
+    ["(grad * other, grad * self)", "pair(grad, self, other)", "(grad, grad) if grad_input_mask[0] else pair(grad)"],
 )
 def test_a_formula_for_two_gives_two(info, formula):
     assert info(BINARY, f"self, other: {formula}").derivatives[0].inputs == ("self", "other")
@@ -202,10 +196,7 @@ def test_the_edges_after_a_list_are_counted_at_run_time(info):
 def test_optional_tensors(info):
     schema = "foo(Tensor self, Tensor? weight, Tensor?[] indices) -> Tensor"
     found = info(schema, "self: grad if weight is None else helper(grad * weight, indices)")
-    assert saved(found, "kind", "is_optional") == {
-        "weight": ("tensor", True),
-        "indices": ("tensor_list", False),
-    }
+    assert saved(found, "kind", "is_optional") == {"weight": ("tensor", True), "indices": ("tensor_list", False)}
     assert [i.name for i in found.inputs] == ["self"]
 
 
@@ -229,9 +220,7 @@ def test_without_a_differentiable_input_there_is_no_node(load):
 
 
 def test_keyword_arguments_and_names_that_python_reserves(info):
-    found = info(
-        "foo(Tensor self, int from, *, int to) -> Tensor", "self: grad * from_ * to\nresult: auto_linear"
-    )
+    found = info("foo(Tensor self, int from, *, int to) -> Tensor", "self: grad * from_ * to\nresult: auto_linear")
     assert saved(found, "read") == {"from_": ("from_",), "to": ("to",)}
     assert found.forward[0].formula == "ops.foo(self_t, from_, to=to)"
 
@@ -255,15 +244,9 @@ def test_grad_of_several_outputs_is_that_of_the_first(info):
 def test_grads_by_index(info):
     found = info(PAIR, "self: grads[0] * result1\nother: grads[1] * result0")
     assert [o.output_nr for o in found.outputs] == [0, 1]
-    assert [d.gradients for d in found.derivatives] == [
-        (Gradient("grads[0]", 0),),
-        (Gradient("grads[1]", 1),),
-    ]
+    assert [d.gradients for d in found.derivatives] == [(Gradient("grads[0]", 0),), (Gradient("grads[1]", 1),)]
     assert not found.single_gradient
-    assert saved(found, "output_nr", "condition") == {
-        "result0": (0, "needs_other"),
-        "result1": (1, "needs_self"),
-    }
+    assert saved(found, "output_nr", "condition") == {"result0": (0, "needs_other"), "result1": (1, "needs_self")}
 
 
 def test_gradients_by_name_count_differentiable_outputs_only(info):
@@ -287,9 +270,7 @@ def test_gradients_by_name_count_differentiable_outputs_only(info):
         ("helper(grads, grads[0].exp())", (0,)),
     ],
 )
-def test_an_undefined_gradient_is_made_zeros_only_where_the_formula_computes_with_it(
-    info, formula, materialize
-):
+def test_an_undefined_gradient_is_made_zeros_only_where_the_formula_computes_with_it(info, formula, materialize):
     assert info(PAIR, f"self: {formula}").derivatives[0].materialize == materialize
 
 
@@ -383,9 +364,7 @@ def test_auto_element_wise_of_a_constant_function(info):
 
 
 def test_an_explicit_forward_formula(info):
-    text = (
-        "self: grad * other\nother: grad * self\nresult: helper(self_t * other_p, result) + other_t * self_p"
-    )
+    text = "self: grad * other\nother: grad * self\nresult: helper(self_t * other_p, result) + other_t * self_p"
     found = forward(info, BINARY, text)
     assert found.formula == "helper(self_t * other_p, result) + other_t * self_p"
     assert found.primals == ("other", "self")
@@ -395,9 +374,7 @@ def test_an_explicit_forward_formula(info):
 
 
 def test_an_input_by_name_is_its_primal_in_a_forward_formula(info):
-    found = forward(
-        info, BINARY, "self: grad * other\nother: grad * self\nresult: self_t * other + self * other_t"
-    )
+    found = forward(info, BINARY, "self: grad * other\nother: grad * self\nresult: self_t * other + self * other_t")
     assert found.formula == "self_t * other_p + self_p * other_t"
     assert found.primals == ("other", "self")
 
@@ -428,15 +405,11 @@ def test_without_a_formula_there_is_no_forward_mode(info):
 # Entries and operators
 
 
-INPLACE = (
-    f"- func: {BINARY}\n  variants: function, method\n  autogen: foo_, foo.out\n  kernel: self + other\n"
-)
+INPLACE = f"- func: {BINARY}\n  variants: function, method\n  autogen: foo_, foo.out\n  kernel: self + other\n"
 
 
 def test_variants_share_the_node_of_the_functional_entry(load):
-    text = (
-        f"- name: {BINARY}\n  self: grad * other * result\n  other: grad * self\n  result: self_t * other_p\n"
-    )
+    text = f"- name: {BINARY}\n  self: grad * other * result\n  other: grad * self\n  result: self_t * other_p\n"
     found = load(text, INPLACE)
     assert [(f.name, f.strategy, f.info and f.info.node) for f in found if "foo" in f.name] == [
         ("foo", "formula", "FooBackward0"),
@@ -511,13 +484,7 @@ def test_nodes_are_named_as_in_pytorch(load, schema, stem):
 def test_nodes_of_one_name_are_numbered_in_the_order_of_the_file(load):
     schemas = [f"foo.{o}(Tensor self, {o} other) -> Tensor" for o in ("int", "float", "str", "Scalar")]
     schemas.append("_foo(Tensor self, bool other) -> Tensor")
-    keys = [
-        "self: grad",
-        "output_differentiability: [False]",
-        "self: grad",
-        "self: non_differentiable",
-        "self: grad",
-    ]
+    keys = ["self: grad", "output_differentiability: [False]", "self: grad", "self: non_differentiable", "self: grad"]
     text = "".join(f"- name: {s}\n  {k}\n" for s, k in zip(schemas, keys, strict=True))
     found = load(text, *schemas)
     nodes = [found[s.partition("(")[0]].info.node for s in schemas]
@@ -583,16 +550,10 @@ def test_the_examples_in_the_documentation(load):
     schemas = re.findall(r"^- name: (.*)$", text, re.MULTILINE)
     known = {s.partition("(")[0].partition(".")[0] for s in schemas}
     needed = [s for s in DOCUMENTED if s.partition("(")[0] not in known]
-    helpers = {
-        h for h in re.findall(r"\b([a-z]\w+)\(", text) if "_backward" in h or "_jvp" in h or "_grad" in h
-    }
+    helpers = {h for h in re.findall(r"\b([a-z]\w+)\(", text) if "_backward" in h or "_jvp" in h or "_grad" in h}
     assert len(schemas) > 25
-    (load.package / "formulas" / "page.py").write_text(
-        "".join(f"def {h}(*args): pass\n" for h in sorted(helpers))
-    )
-    natives = [
-        f"- func: {s}\n  variants: {variants(s)}\n  kernel: elementwise.foo\n" for s in (*schemas, *needed)
-    ]
+    (load.package / "formulas" / "page.py").write_text("".join(f"def {h}(*args): pass\n" for h in sorted(helpers)))
+    natives = [f"- func: {s}\n  variants: {variants(s)}\n  kernel: elementwise.foo\n" for s in (*schemas, *needed)]
     found = load(text, *(n for n in natives if "func: exp(" not in n))
     assert all(found[s.partition("(")[0]].strategy in ("formula", "not_differentiable") for s in schemas)
 

@@ -6,8 +6,7 @@ Every error with its whole message is in errors/; here are positions, limits and
 import ast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gradloom.codegen.formula import MAX_DEPTH, MAX_LENGTH, FormulaError, parse
 from gradloom.codegen.formula_names import resolve
@@ -151,9 +150,7 @@ def test_every_text_is_a_formula_or_an_error_inside_it(text):
         assert 0 <= error.offset <= len(text)
         assert error.message
     else:
-        assert ast.dump(ast.parse(text.replace("\n", " ").strip(), mode="eval").body) == ast.dump(
-            formula.tree
-        )
+        assert ast.dump(ast.parse(text.replace("\n", " ").strip(), mode="eval").body) == ast.dump(formula.tree)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +178,7 @@ def test_every_text_is_a_formula_or_an_error_inside_it(text):
         ("helper(grad, result.shape)", "result_sym_sizes", "result.shape"),
         ("helper(grad, len(tensors))", "tensors_size_", "len(tensors)"),
         ("helper(grad, [x.shape for x in tensors])", "tensors_args_sym_sizes", "[t.shape for t in tensors]"),
-        (
-            "helper(grad, [x.dtype for x in tensors])",
-            "tensors_args_scalar_type",
-            "[t.dtype for t in tensors]",
-        ),
+        ("helper(grad, [x.dtype for x in tensors])", "tensors_args_scalar_type", "[t.dtype for t in tensors]"),
         (
             "helper(grad, [x.dim() for x in indices])",
             "indices_args_dim",
@@ -234,9 +227,7 @@ def test_metadata_that_is_not_public_is_read_from_a_tensor_that_is_saved_anyhow(
     assert written("grad * self.to(self.dtype)") == ("grad * self.to(self.dtype)", {"self": "self"})
     assert written("zeros_like(self) + self")[1] == {"self": "self"}
     text, saved = written("grad * self if self.dim() > 0 else grad")
-    assert (
-        text == "grad * self if self_dim > 0 else grad"
-    )  # PyTorch shows `_saved_self_dim` in this case, too
+    assert text == "grad * self if self_dim > 0 else grad"  # PyTorch shows `_saved_self_dim` in this case, too
     assert saved == {"self": "self", "self_dim": "self.dim()"}
 
 
@@ -264,16 +255,10 @@ def test_wrap_opt_if_saves_under_a_condition():
     scope = scope_of(schema)
     mask = Variable("grad_input_mask", Kind.NUMBERS, Role.MASK, size=2)
     scope = Scope({**scope.variables, "grad_input_mask": mask}, {}, scope.callables)
-    text = (
-        "(grad * wrap_opt_if(other, grad_input_mask[0] and flag), "
-        "grad * wrap_opt_if(self, grad_input_mask[1]))"
-    )
+    text = "(grad * wrap_opt_if(other, grad_input_mask[0] and flag), grad * wrap_opt_if(self, grad_input_mask[1]))"
     result = write_backward(resolve(parse(text), scope), ("self", "other"))
     assert result.text == "(grad * other, grad * self)"
-    assert {c.name: c.condition for c in result.captures} == {
-        "other": "needs_self and flag",
-        "self": "needs_other",
-    }
+    assert {c.name: c.condition for c in result.captures} == {"other": "needs_self and flag", "self": "needs_other"}
 
 
 def test_only_a_tangent_of_its_own_may_be_written_to():

@@ -12,8 +12,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
 
 from tests.codegen.fuzz_checkout import FILES, Checkout
 from tests.codegen.generated_code import problems

@@ -84,8 +84,7 @@ def test_named_kernels_may_be_called_in_an_expression():
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["mul(self, other)", "mul(self, other=other)", "mul(*list)", "addcmul(self, self, other, value=value)"],
+    "call", ["mul(self, other)", "mul(self, other=other)", "mul(*list)", "addcmul(self, self, other, value=value)"]
 )
 def test_calls_of_kernels_that_fit_their_definition(call):
     assert kernel(f"elementwise.{call}").families == ("elementwise",)
@@ -162,6 +161,6 @@ def test_the_index_reads_files_without_running_them(tmp_path):
     assert not index.functions("nowhere")
     assert index.find("one") == ("family",)
     assert index.explain("family", "one") is None
-    assert index.explain("broken", "one")[1] == "folder/broken.py is not Python".replace(
-        "folder", tmp_path.name
-    ) + (": invalid syntax in line 1")
+    assert index.explain("broken", "one")[1] == "folder/broken.py is not Python".replace("folder", tmp_path.name) + (
+        ": invalid syntax in line 1"
+    )

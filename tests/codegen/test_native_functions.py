@@ -68,11 +68,7 @@ def test_an_entry_with_everything(load):
             "mul_.Tensor",
             "mul_.Tensor(Tensor(a!) self, Tensor x) -> Tensor(a!)",
         ),
-        (
-            "mul.Tensor(Tensor self, Tensor x) -> Tensor",
-            "mul_",
-            "mul_(Tensor(a!) self, Tensor x) -> Tensor(a!)",
-        ),
+        ("mul.Tensor(Tensor self, Tensor x) -> Tensor", "mul_", "mul_(Tensor(a!) self, Tensor x) -> Tensor(a!)"),
         (
             "mul.Tensor(Tensor self, Tensor x) -> Tensor",
             "mul.out",
@@ -111,10 +107,7 @@ def test_overloads_go_by_python_name(load):
     [
         ("(Tensor self, int n) -> Tensor", "(Tensor self, float n) -> Tensor"),
         ("(Tensor self) -> Tensor", "(Tensor self, int dim) -> Tensor"),
-        (
-            "(Tensor self, bool unbiased=True) -> Tensor",
-            "(Tensor self, int[1]? dim=None, *, Scalar? c=None) -> Tensor",
-        ),
+        ("(Tensor self, bool unbiased=True) -> Tensor", "(Tensor self, int[1]? dim=None, *, Scalar? c=None) -> Tensor"),
         ("(Tensor self, *, Scalar spacing) -> Tensor", "(Tensor self, *, Tensor[] spacing) -> Tensor"),
         ("(Tensor self, int n) -> Tensor", "(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)"),
     ],
@@ -153,13 +146,7 @@ def test_banners_file_what_no_kernel_does(load):
         + "  family: elementwise\n"
     )
     families = {f.name: f.family for f in operators}
-    assert families == {
-        "a": "elementwise",
-        "b": "reduction",
-        "c": "elementwise",
-        "d": "reduction",
-        "e": "elementwise",
-    }
+    assert families == {"a": "elementwise", "b": "reduction", "c": "elementwise", "d": "reduction", "e": "elementwise"}
 
 
 def test_order_banners_and_position_do_not_matter(load):

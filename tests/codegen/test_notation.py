@@ -14,8 +14,7 @@ import pytest
 
 import gradloom
 from gradloom import _operators as ops
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen import notation as notations
+from gradloom.codegen import derivatives, native_functions, notation as notations
 from gradloom.codegen.notation import Notation, symbols
 from gradloom.codegen.notation_read import Reader, table
 from gradloom.codegen.notation_tree import Expr, value_of
@@ -41,7 +40,8 @@ def texts(name):
 
 def read(text, **names):
     return Reader({n: Expr("symbol", name=n) for n in "xyzg"} | names, notation().helpers).read(
-        ast.parse(text, mode="eval").body)
+        ast.parse(text, mode="eval").body
+    )
 
 
 def text_of(text, **names):
@@ -98,34 +98,51 @@ def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring()
 # --- how the common ones read -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("sin", ["z = sin(x)", "∂L/∂x = g · cos(x)*", "dz = dx · cos(x)"]),
-    ("mul.Tensor", ["z = x · y", "∂L/∂x = g · y*", "∂L/∂y = g · x*", "dz = dy · x + dx · y"]),
-    ("add.Tensor", ["z = x + y · α", "∂L/∂x = g", "∂L/∂y = g · α*", "dz = dx + dy · α"]),
-    ("div.Tensor", ["z = x / y", "∂L/∂x = g / y*", "∂L/∂y = −g · (x / y²)*", "dz = (dx − dy · z) / y"]),
-    ("exp", ["z = exp(x)", "∂L/∂x = g · z*", "dz = dx · z"]),
-    ("log2", ["z = log₂(x)", "∂L/∂x = g / (ln 2 · x*)", "dz = dx / (ln 2 · x)"]),
-    ("sqrt", ["z = √x", "∂L/∂x = g / (2 · z*)", "dz = dx / (2 · z)"]),
-    ("tanh", ["z = tanh(x)", "∂L/∂x = g · (1 − z²)*", "dz = dx · (1 − z²)"]),
-    ("asin", ["z = asin(x)", "∂L/∂x = g · (1 / √(1 − x²))*", "dz = dx / √(1 − x²)"]),
-    ("pow.Tensor_Scalar", ["∂L/∂x = g · (x^(exponent − 1) · exponent)*", "dz = dx · x^(exponent − 1) · exponent"]),
-    ("addcmul", ["∂L/∂x = g", "∂L/∂tensor₁ = g · (tensor₂ · value)*", "∂L/∂tensor₂ = g · (tensor₁ · value)*",
-                 "dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value"]),
-    ("mm", ["∂L/∂x = g @ mat₂ᴴ", "∂L/∂mat₂ = xᴴ @ g", "dz = dx @ mat₂ + x @ dmat₂"]),
-    ("_softmax", ["∂L/∂x = z · (g − Σ_dim (g · z))", "dz = z · (dx − Σ_dim (z · dx))"]),
-    ("_log_softmax", ["∂L/∂x = g − exp(z) · Σ_dim g", "dz = dx − Σ_dim (exp(z) · dx)"]),
-    ("where.self", ["∂L/∂x = g if condition, else 0", "∂L/∂y = 0 if condition, else g",
-                    "dz = dx if condition, else dy"]),
-    ("relu", ["∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
-    ("amax", ["∂L/∂x = g / (Σ_dim [x = z]) · [x = z]", "dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)"]),
-    ("sum.dim_IntList", ["∂L/∂x = expand(g, shape(x))", "dz = Σ_dim dx"]),
-    ("mse_loss", ["∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)"]),
-    ("cat", ["∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)",
-             "dz = cat(dtensors, dim)"]),
-    ("igamma", ["∂L/∂x = not implemented: igamma: input", "∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))"]),
-])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sin", ["z = sin(x)", "∂L/∂x = g · cos(x)*", "dz = dx · cos(x)"]),
+        ("mul.Tensor", ["z = x · y", "∂L/∂x = g · y*", "∂L/∂y = g · x*", "dz = dy · x + dx · y"]),
+        ("add.Tensor", ["z = x + y · α", "∂L/∂x = g", "∂L/∂y = g · α*", "dz = dx + dy · α"]),
+        ("div.Tensor", ["z = x / y", "∂L/∂x = g / y*", "∂L/∂y = −g · (x / y²)*", "dz = (dx − dy · z) / y"]),
+        ("exp", ["z = exp(x)", "∂L/∂x = g · z*", "dz = dx · z"]),
+        ("log2", ["z = log₂(x)", "∂L/∂x = g / (ln 2 · x*)", "dz = dx / (ln 2 · x)"]),
+        ("sqrt", ["z = √x", "∂L/∂x = g / (2 · z*)", "dz = dx / (2 · z)"]),
+        ("tanh", ["z = tanh(x)", "∂L/∂x = g · (1 − z²)*", "dz = dx · (1 − z²)"]),
+        ("asin", ["z = asin(x)", "∂L/∂x = g · (1 / √(1 − x²))*", "dz = dx / √(1 − x²)"]),
+        ("pow.Tensor_Scalar", ["∂L/∂x = g · (x^(exponent − 1) · exponent)*", "dz = dx · x^(exponent − 1) · exponent"]),
+        (
+            "addcmul",
+            [
+                "∂L/∂x = g",
+                "∂L/∂tensor₁ = g · (tensor₂ · value)*",
+                "∂L/∂tensor₂ = g · (tensor₁ · value)*",
+                "dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value",
+            ],
+        ),
+        ("mm", ["∂L/∂x = g @ mat₂ᴴ", "∂L/∂mat₂ = xᴴ @ g", "dz = dx @ mat₂ + x @ dmat₂"]),
+        ("_softmax", ["∂L/∂x = z · (g − Σ_dim (g · z))", "dz = z · (dx − Σ_dim (z · dx))"]),
+        ("_log_softmax", ["∂L/∂x = g − exp(z) · Σ_dim g", "dz = dx − Σ_dim (exp(z) · dx)"]),
+        (
+            "where.self",
+            ["∂L/∂x = g if condition, else 0", "∂L/∂y = 0 if condition, else g", "dz = dx if condition, else dy"],
+        ),
+        ("relu", ["∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
+        ("amax", ["∂L/∂x = g / (Σ_dim [x = z]) · [x = z]", "dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)"]),
+        ("sum.dim_IntList", ["∂L/∂x = expand(g, shape(x))", "dz = Σ_dim dx"]),
+        ("mse_loss", ["∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)"]),
+        (
+            "cat",
+            [
+                "∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)",
+                "dz = cat(dtensors, dim)",
+            ],
+        ),
+        ("igamma", ["∂L/∂x = not implemented: igamma: input", "∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))"]),
+    ],
+)
 def test_common_operators_read_as_in_a_book(name, expected):
-    assert texts(name)[:len(expected)] == expected
+    assert texts(name)[: len(expected)] == expected
 
 
 def test_latex_of_common_operators():
@@ -135,8 +152,10 @@ def test_latex_of_common_operators():
     assert latex("sin") == [r"\frac{\partial L}{\partial x} = g \, \cos(x)^{*}"]
     assert latex("mm")[0] == r"\frac{\partial L}{\partial x} = g \, \mathit{mat}_{2}^{\mathsf{H}}"
     assert latex("sqrt") == [r"\frac{\partial L}{\partial x} = \frac{g}{2 \, z^{*}}"]
-    assert latex("relu") == [r"\frac{\partial L}{\partial x} = \begin{cases} 0 & \text{if } z \le 0 \\ "
-                             r"g & \text{otherwise} \end{cases}"]
+    assert latex("relu") == [
+        r"\frac{\partial L}{\partial x} = \begin{cases} 0 & \text{if } z \le 0 \\ "
+        r"g & \text{otherwise} \end{cases}"
+    ]
 
 
 def test_inputs_of_one_formula_share_an_equation_unless_it_is_a_tuple():
@@ -147,8 +166,7 @@ def test_inputs_of_one_formula_share_an_equation_unless_it_is_a_tuple():
 def test_favourite_signs_give_way_to_arguments_of_that_name():
     info = loaded()["_cdist_forward"].info
     assert "x1" in symbols(info.schema, ["result"])
-    assert notation().of(loaded()["mul.Tensor"]).symbols == {
-        "self": "x", "other": "y", "result": "z"}
+    assert notation().of(loaded()["mul.Tensor"]).symbols == {"self": "x", "other": "y", "result": "z"}
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
@@ -234,32 +252,37 @@ def equations_of(tmp_path, formula, forward="auto_linear"):
     return Notation(package / "formulas").of(found["foo"])
 
 
-@pytest.mark.parametrize(("formula", "expected"), [
-    ("grads[0] + grads[1]", "g₀ + g₁"),
-    ("straight(grads[0])", "2 · g₀ + 1"),
-    ("unpacks(grads[0])", "2 · g₀"),
-    ("loops(grads[0])", "loops(g₀)"),
-    ("doubles(grads[0])", "doubles(g₀)"),
-    ("branches(grads[0])", "branches(g₀)"),
-    ("itself(grads[0])", "itself(g₀)"),
-    ("nothing(grads[0])", "None"),
-    ("raises(grads[0])", "raises(g₀)"),
-    ("imports(grads[0])", "imports(g₀)"),
-    ("unknown(grads[0])", "unknown(g₀)"),
-    ("inner(grads[0])", "inner(g₀)"),
-    ("grads[0] << 2", "grads[0] << 2"),
-    ("~grads[0]", "not g₀"),
-    ("where(self > 0 if dim else self < 0, grads[0], 0)", "g₀ if (x > 0 if dim, else x < 0), else 0"),
-    ("[t * u for t, u in zip(tensors, tensors)][0] * grads[0]",
-     "[t * u for t, u in zip(tensors, tensors)][0] * grads[0]"),
-    ("[t for t in tensors if t is not None][0] + grads[0]", "[t for t in tensors if t is not None][0] + grads[0]"),
-    ("grads[0] * tensors[dim] ** -len(tensors)", "g₀ · tensors[dim]^(−len(tensors))"),
-    ("grads[0] if weight is None else grads[0] * weight.conj()", "g₀ if weight = None, else g₀ · weight*"),
-    ("grads[0] * (1, 2)[0] * self.shape[0] ** 0.5", "g₀ · shape(x)[0]^0.5"),
-    ("sum(sum(), dim=sum()) * grads[0]", "Σ_sum() sum() · g₀"),
-])
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("grads[0] + grads[1]", "g₀ + g₁"),
+        ("straight(grads[0])", "2 · g₀ + 1"),
+        ("unpacks(grads[0])", "2 · g₀"),
+        ("loops(grads[0])", "loops(g₀)"),
+        ("doubles(grads[0])", "doubles(g₀)"),
+        ("branches(grads[0])", "branches(g₀)"),
+        ("itself(grads[0])", "itself(g₀)"),
+        ("nothing(grads[0])", "None"),
+        ("raises(grads[0])", "raises(g₀)"),
+        ("imports(grads[0])", "imports(g₀)"),
+        ("unknown(grads[0])", "unknown(g₀)"),
+        ("inner(grads[0])", "inner(g₀)"),
+        ("grads[0] << 2", "grads[0] << 2"),
+        ("~grads[0]", "not g₀"),
+        ("where(self > 0 if dim else self < 0, grads[0], 0)", "g₀ if (x > 0 if dim, else x < 0), else 0"),
+        (
+            "[t * u for t, u in zip(tensors, tensors)][0] * grads[0]",
+            "[t * u for t, u in zip(tensors, tensors)][0] * grads[0]",
+        ),
+        ("[t for t in tensors if t is not None][0] + grads[0]", "[t for t in tensors if t is not None][0] + grads[0]"),
+        ("grads[0] * tensors[dim] ** -len(tensors)", "g₀ · tensors[dim]^(−len(tensors))"),
+        ("grads[0] if weight is None else grads[0] * weight.conj()", "g₀ if weight = None, else g₀ · weight*"),
+        ("grads[0] * (1, 2)[0] * self.shape[0] ** 0.5", "g₀ · shape(x)[0]^0.5"),
+        ("sum(sum(), dim=sum()) * grads[0]", "Σ_sum() sum() · g₀"),
+    ],
+)
 def test_every_formula_of_the_language_is_written_somehow(formula, expected, tmp_path):
-    equation, = equations_of(tmp_path, formula).backward
+    (equation,) = equations_of(tmp_path, formula).backward
     assert equation.text == f"∂L/∂x = {expected}"
     assert_is_latex(equation.latex)
     xml.dom.minidom.parseString(equation.mathml)
@@ -269,12 +292,12 @@ def test_formulas_that_grow_when_they_are_written_out_are_not(tmp_path):
     nested = "grads[0]"
     for _ in range(25):
         nested = f"lerp({nested}, self, 2)"
-    equation, = equations_of(tmp_path, nested).backward
+    (equation,) = equations_of(tmp_path, nested).backward
     assert len(equation.text) < 5_000
 
 
 def test_strings_and_signs_are_escaped(tmp_path):
-    equation, = equations_of(tmp_path, r"grads[0] << len('a_b%$#&{}~^\\')").backward
+    (equation,) = equations_of(tmp_path, r"grads[0] << len('a_b%$#&{}~^\\')").backward
     assert_is_latex(equation.latex)
 
 
@@ -289,7 +312,8 @@ def evaluate(e: Expr, env):
             return env[e.name or e.kind if e.kind != "tangent" else f"d{e.args[0].name}"]
         case "number":
             return {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "1j": 1j}.get(e.name) or (
-                value_of(e))
+                value_of(e)
+            )
         case "word":
             return {"True": True, "False": False}.get(e.name, e.name)
         case "undefined":
@@ -310,15 +334,24 @@ def evaluate(e: Expr, env):
         case "conj":
             return go[0].conj() if isinstance(go[0], gradloom.Tensor) else go[0].conjugate()
         case "compare":
-            return {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-                    ">=": operator.ge}[e.name](*go)
+            return {
+                "=": operator.eq,
+                "!=": operator.ne,
+                "<": operator.lt,
+                "<=": operator.le,
+                ">": operator.gt,
+                ">=": operator.ge,
+            }[e.name](*go)
         case "and" | "or":
             made = go[0]
             for part in go[1:]:
                 both = isinstance(made, gradloom.Tensor) or isinstance(part, gradloom.Tensor)
                 tensors = [p if isinstance(p, gradloom.Tensor) else gradloom.tensor(bool(p)) for p in (made, part)]
-                made = getattr(ops, f"logical_{e.kind}")(*tensors) if both else (
-                    made and part if e.kind == "and" else made or part)
+                made = (
+                    getattr(ops, f"logical_{e.kind}")(*tensors)
+                    if both
+                    else (made and part if e.kind == "and" else made or part)
+                )
             return made
         case "not":
             return ops.logical_not(go[0]) if isinstance(go[0], gradloom.Tensor) else not go[0]
@@ -344,8 +377,10 @@ def evaluate_cases(e, env):
             made = evaluate(value, env) if test else made
         else:
             value = evaluate(value, env)
-            value, made = (v if isinstance(v, gradloom.Tensor) else gradloom.tensor(v, dtype=gradloom.float64)
-                           for v in (value, made))
+            value, made = (
+                v if isinstance(v, gradloom.Tensor) else gradloom.tensor(v, dtype=gradloom.float64)
+                for v in (value, made)
+            )
             made = ops.where(test, value, made)
     return made
 
@@ -358,13 +393,40 @@ EVALUATED = [
     "logaddexp2", "lerp.Tensor", "relu", "silu", "hardsigmoid", "deg2rad", "copysign.Tensor",
     "sigmoid_backward", "tanh_backward", "special_entr", "i0", "_softmax", "_log_softmax",
 ]  # fmt: skip
-COMPLEX = {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Tensor", "addcmul", "sin", "cos", "tan",
-           "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "log", "log10", "sqrt",
-           "rsqrt", "reciprocal", "sigmoid", "abs", "lerp.Tensor"}
+COMPLEX = {
+    "add.Tensor",
+    "sub.Tensor",
+    "mul.Tensor",
+    "div.Tensor",
+    "pow.Tensor_Tensor",
+    "addcmul",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "exp",
+    "log",
+    "log10",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sigmoid",
+    "abs",
+    "lerp.Tensor",
+}
 
 
-@pytest.mark.parametrize(("name", "dtype"), [*((n, "real") for n in EVALUATED),
-                                             *((n, "complex") for n in sorted(COMPLEX))])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((n, "real") for n in EVALUATED), *((n, "complex") for n in sorted(COMPLEX))]
+)
 def test_the_equations_say_what_the_operator_computes(name, dtype):
     function = loaded()[name]
     equations = notation().of(function)
@@ -383,8 +445,11 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
     call = getattr(ops, function.schema.name.unambiguous)
     result = call(*[v for a, v in zip(function.schema.inputs, arguments, strict=True) if not a.kwarg_only], **keywords)
     g = gradloom.rand(5, dtype=result.dtype)
-    tangent_of = {n: gradloom.rand(5, dtype=v.dtype) for n, v in zip(names, arguments, strict=True)
-                  if isinstance(v, gradloom.Tensor)}
+    tangent_of = {
+        n: gradloom.rand(5, dtype=v.dtype)
+        for n, v in zip(names, arguments, strict=True)
+        if isinstance(v, gradloom.Tensor)
+    }
     env = dict(zip(names, arguments, strict=True)) | {"z": result, "gradient": g}
     env |= {f"d{n}": t for n, t in tangent_of.items()}
     by_name = {a.python_name: v for a, v in zip(function.schema.inputs, arguments, strict=True)}
@@ -397,13 +462,14 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
             assert notation().remarks([equation.right.name])
             continue
         for of, value in zip(equation.of, right if isinstance(right, tuple) else (right,), strict=True):
-            expected, = gradloom.autograd.grad(result, by_name[of], g, retain_graph=True)
+            (expected,) = gradloom.autograd.grad(result, by_name[of], g, retain_graph=True)
             value = value if isinstance(value, gradloom.Tensor) else gradloom.full_like(expected, value)
             assert gradloom.allclose(value, expected), equation.text
     with gradloom.autograd.forward_ad.dual_level():
         make = gradloom.autograd.forward_ad.make_dual
-        duals = [make(v.detach(), tangent_of[n]) if n in tangent_of else v
-                 for n, v in zip(names, arguments, strict=True)]
+        duals = [
+            make(v.detach(), tangent_of[n]) if n in tangent_of else v for n, v in zip(names, arguments, strict=True)
+        ]
         dual = call(*[v for a, v in zip(function.schema.inputs, duals, strict=True) if not a.kwarg_only], **keywords)
         expected = gradloom.autograd.forward_ad.unpack_dual(dual).tangent
     for equation in equations.forward:
@@ -412,18 +478,72 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
 
 def sample(name):
     gradloom.manual_seed(3)
-    return {"dim": 0, "dtype": gradloom.float64, "is_result": False, "slope": 0.3, "lambd": 0.4, "t": 0.5, "low": 0.3,
-            "high": 0.6, "scale": 2.0, "w": 0.25, "reduction": 1, "alpha": 1.5, "input_scale": 0.5, "beta": 2,
-            "threshold": 20}.get(name)
+    return {
+        "dim": 0,
+        "dtype": gradloom.float64,
+        "is_result": False,
+        "slope": 0.3,
+        "lambd": 0.4,
+        "t": 0.5,
+        "low": 0.3,
+        "high": 0.6,
+        "scale": 2.0,
+        "w": 0.25,
+        "reduction": 1,
+        "alpha": 1.5,
+        "input_scale": 0.5,
+        "beta": 2,
+        "threshold": 20,
+    }.get(name)
 
 
 SPECIAL = {"mm": (3, 3), "bmm": (2, 3, 3), "matmul": (3, 3), "t": (3, 2), "transpose": (2, 3, 3)}
 VECTORS = {"mv", "outer", "dot", "vdot"}  # which count as columns in what is written
-INTERNAL = {"sum_backward", "mean_backward", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-            "restored", "conj_number", "scaled", "_log", "_real", "size", "sizes", "sym_size", "sym_sizes",
-            "sym_strides", "sym_numel", "scalar_type", "multiply", "subtract", "negative", "divide", "power", "to",
-            "new_zeros", "zeros", "ones", "full_like", "fill_", "fill", "float", "int", "bool", "zero_",
-            "conj_physical_", "conjugate", "linalg_vector_norm", "where", "logical_and", "logical_or", "logical_not"}
+INTERNAL = {
+    "sum_backward",
+    "mean_backward",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "restored",
+    "conj_number",
+    "scaled",
+    "_log",
+    "_real",
+    "size",
+    "sizes",
+    "sym_size",
+    "sym_sizes",
+    "sym_strides",
+    "sym_numel",
+    "scalar_type",
+    "multiply",
+    "subtract",
+    "negative",
+    "divide",
+    "power",
+    "to",
+    "new_zeros",
+    "zeros",
+    "ones",
+    "full_like",
+    "fill_",
+    "fill",
+    "float",
+    "int",
+    "bool",
+    "zero_",
+    "conj_physical_",
+    "conjugate",
+    "linalg_vector_norm",
+    "where",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(table().rewrites) - INTERNAL - VECTORS))
@@ -444,8 +564,8 @@ def test_what_is_written_for_an_operator_is_what_it_computes(name):
             else:
                 value = ast.literal_eval(a)
             args.append(value)
-        keywords = {k: v for (k, _), v in zip(rewrite.keywords, args[len(rewrite.arguments):], strict=True)}
-        expected = getattr(ops, name)(*args[:len(rewrite.arguments)], **keywords)
+        keywords = {k: v for (k, _), v in zip(rewrite.keywords, args[len(rewrite.arguments) :], strict=True)}
+        expected = getattr(ops, name)(*args[: len(rewrite.arguments)], **keywords)
         body = Reader({n: Expr("symbol", name=n) for n in env}).read(rewrite.body)
         if has_matrix(body):
             left, right = (e for e in body.args) if body.kind == "matmul" else (body, None)

@@ -35,7 +35,9 @@ def functions(tmp_path):
 
 
 def test_calls_of_operators_and_methods_are_found_through_other_functions(functions):
-    found = functions({"a": """
+    found = functions(
+        {
+            "a": """
         from .. import _operators as ops
         from ._b import shared as other
         from math import log
@@ -44,11 +46,14 @@ def test_calls_of_operators_and_methods_are_found_through_other_functions(functi
             return other(y) + [ops.where(c, 0, 1) for c in y][0]
         def _own(x):
             return x.cos().shape
-    """, "_b": """
+    """,
+            "_b": """
         from .. import _operators
         def shared(x):
             return _operators.exp(x)
-    """})
+    """,
+        }
+    )
     assert found.calls("a", "f") == {"sin", "dim", "cos", "where", "exp"}
     assert found.home("f") == "a" and found.home("shared") is None and found.home("_own") is None
     assert found.find("other", "a")[0] == "_b" and found.origin("a", "other") == ("_b", "shared")
@@ -56,28 +61,38 @@ def test_calls_of_operators_and_methods_are_found_through_other_functions(functi
 
 
 def test_functions_of_modules_are_no_methods(functions):
-    found = functions({"a": """
+    found = functions(
+        {
+            "a": """
         import math
         import numpy as np
         def f(x):
             from math import log
             return x.sin() * math.prod(x.shape) * np.exp(2) * log(3)
-    """})
+    """
+        }
+    )
     assert found.calls("a", "f") == {"sin"}
 
 
 def test_functions_that_call_one_another_end(functions):
-    found = functions({"a": """
+    found = functions(
+        {
+            "a": """
         def f(x):
             return g(x).sin()
         def g(x):
             return f(x).cos()
-    """})
+    """
+        }
+    )
     assert found.calls("a", "f") == {"sin", "cos"}
 
 
 def test_what_is_assigned_counts_as_a_function(functions):
-    found = functions({"a": """
+    found = functions(
+        {
+            "a": """
         from functools import partial
         def _alias(name):
             def call(*args):
@@ -88,15 +103,19 @@ def test_what_is_assigned_counts_as_a_function(functions):
         first, second = _alias("exp2"), _alias("log")
         one, two = [partial(_conv, d) for d in (1, 2)]
         third: object = None
-    """})
+    """
+        }
+    )
     assert "exp2" in found.calls("a", "first") and "log" not in found.calls("a", "first")
     assert found.calls("a", "two") == {"convolution"}
     assert isinstance(found.definition("a", "second"), ast.Call) and found.definition("a", "missing") is None
 
 
 def test_modules_of_one_name_in_two_packages_stay_apart(functions):
-    found = functions({"a": "from ._part import g\ndef f(x): return g(x)\n", "_part": "def g(x): return x.sin()\n"},
-                      {"a": "from ._part import g\ndef h(x): return g(x)\n", "_part": "def g(x): return x.cos()\n"})
+    found = functions(
+        {"a": "from ._part import g\ndef f(x): return g(x)\n", "_part": "def g(x): return x.sin()\n"},
+        {"a": "from ._part import g\ndef h(x): return g(x)\n", "_part": "def g(x): return x.cos()\n"},
+    )
     assert found.home("f") == "a" and found.home("h") == "p1.a"
     assert found.calls("a", "f") == {"sin"} and found.calls("p1.a", "h") == {"cos"}
     assert found.home("g") is None
@@ -158,31 +177,71 @@ def flow(functions, formula, names):
     return result, found.stopped
 
 
-@pytest.mark.parametrize(("formula", "stops"), [
-    ("ops.stop(grad)", True), ("grad.stop()", True), ("ops.stop(index)", False), ("index.stop()", False),
-    ("ops.stop(index) * grad", False), ("ops.stop(index + grad)", True), ("ops.stop(ops.sin(grad))", True),
-    ("ops.stop(ops.half(grad))", True), ("ops.stop(ops.isnan(grad))", False), ("ops.stop(grad.shape)", False),
-    ("ops.stop(grad.size(0))", False), ("ops.stop(grad.real)", True), ("ops.stop(grad.to(index.dtype))", True),
-    ("ops.stop(grad > 0)", False), ("ops.stop(grad if index else 0)", True), ("ops.stop(index if grad else 0)", False),
-    ("ops.sin(grad) if ops.stop(grad) else 0", True), ("ops.stop([g for g in grad])", True),
-    ("ops.stop([1 for g in grad])", False), ("ops.sin(index, weight=ops.stop(grad))", True),
-    ("-ops.stop(grad)[0]", True),
-    ("straight(grad, index)", True), ("straight(index, grad)", False), ("second(index, grad)", True),
-    ("keyword(index, b=grad)", True), ("keyword(grad, b=index)", False), ("several(grad)", True),
-    ("assigns(grad, index)", True), ("assigns(index, grad)", False), ("loops(grad, index)", True),
-    ("later(grad, index)", True), ("branches(grad, index)", True), ("metadata(grad, index)", False),
-    ("compares(grad, index)", False), ("detached(grad, index)", False), ("comprehension(grad, index)", True),
-    ("itself(grad, index)", False), ("through(grad, index)", False), ("through(index, grad)", True),
-    ("unknown(grad)", False),
-])
+@pytest.mark.parametrize(
+    ("formula", "stops"),
+    [
+        ("ops.stop(grad)", True),
+        ("grad.stop()", True),
+        ("ops.stop(index)", False),
+        ("index.stop()", False),
+        ("ops.stop(index) * grad", False),
+        ("ops.stop(index + grad)", True),
+        ("ops.stop(ops.sin(grad))", True),
+        ("ops.stop(ops.half(grad))", True),
+        ("ops.stop(ops.isnan(grad))", False),
+        ("ops.stop(grad.shape)", False),
+        ("ops.stop(grad.size(0))", False),
+        ("ops.stop(grad.real)", True),
+        ("ops.stop(grad.to(index.dtype))", True),
+        ("ops.stop(grad > 0)", False),
+        ("ops.stop(grad if index else 0)", True),
+        ("ops.stop(index if grad else 0)", False),
+        ("ops.sin(grad) if ops.stop(grad) else 0", True),
+        ("ops.stop([g for g in grad])", True),
+        ("ops.stop([1 for g in grad])", False),
+        ("ops.sin(index, weight=ops.stop(grad))", True),
+        ("-ops.stop(grad)[0]", True),
+        ("straight(grad, index)", True),
+        ("straight(index, grad)", False),
+        ("second(index, grad)", True),
+        ("keyword(index, b=grad)", True),
+        ("keyword(grad, b=index)", False),
+        ("several(grad)", True),
+        ("assigns(grad, index)", True),
+        ("assigns(index, grad)", False),
+        ("loops(grad, index)", True),
+        ("later(grad, index)", True),
+        ("branches(grad, index)", True),
+        ("metadata(grad, index)", False),
+        ("compares(grad, index)", False),
+        ("detached(grad, index)", False),
+        ("comprehension(grad, index)", True),
+        ("itself(grad, index)", False),
+        ("through(grad, index)", False),
+        ("through(index, grad)", True),
+        ("unknown(grad)", False),
+    ],
+)
 def test_what_flows_into_an_operator_without_a_derivative(functions, formula, stops):
     assert flow(functions, formula, {"grad"})[1] == ({"stop"} if stops else set())
 
 
-@pytest.mark.parametrize(("formula", "depends"), [
-    ("grad", True), ("index", False), ("grad * index", True), ("ops.sin(grad)", True), ("ops.isnan(grad)", False),
-    ("ops.stop(grad)", False), ("ignores(grad, index)", False), ("ignores(index, grad)", True), ("unknown(grad)", True),
-    ("grad.shape", False), ("(index, grad)", True), ("None", False),
-])
+@pytest.mark.parametrize(
+    ("formula", "depends"),
+    [
+        ("grad", True),
+        ("index", False),
+        ("grad * index", True),
+        ("ops.sin(grad)", True),
+        ("ops.isnan(grad)", False),
+        ("ops.stop(grad)", False),
+        ("ignores(grad, index)", False),
+        ("ignores(index, grad)", True),
+        ("unknown(grad)", True),
+        ("grad.shape", False),
+        ("(index, grad)", True),
+        ("None", False),
+    ],
+)
 def test_what_depends_on_what_is_differentiated(functions, formula, depends):
     assert flow(functions, formula, {"grad"})[0] is depends

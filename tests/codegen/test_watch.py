@@ -51,17 +51,28 @@ opened |= {m.__file__ for name, m in sys.modules.items() if name.startswith("gra
 print(*sorted(opened), sep="\\n")
 """
     uncompiled = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path)}  # or their .pyc files are opened instead
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT,
-                          env=uncompiled)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT, env=uncompiled
+    )
     assert done.returncode == 0, done.stderr
     opened = {Path(name).resolve() for name in done.stdout.splitlines() if name.startswith("/")}
     target = own(ROOT)
     watched = {p.resolve() for p in (*watch.sources(target), *watch.machinery(target))}
-    mine = {p for p in opened if p.is_file() and p.is_relative_to(ROOT) and p.suffix in (".py", ".yaml", ".jinja")
-            and not p.is_relative_to(ROOT / ".venv")}
+    mine = {
+        p
+        for p in opened
+        if p.is_file()
+        and p.is_relative_to(ROOT)
+        and p.suffix in (".py", ".yaml", ".jinja")
+        and not p.is_relative_to(ROOT / ".venv")
+    }
     # `import gradloom.codegen` imports gradloom first, whose modules say nothing to the generator.
-    mine = {p for p in mine if not p.is_relative_to(ROOT / "generated") and (
-        not p.is_relative_to(ROOT / "src" / "gradloom") or p.parent.name in ("kernels", "formulas", "composite"))}
+    mine = {
+        p
+        for p in mine
+        if not p.is_relative_to(ROOT / "generated")
+        and (not p.is_relative_to(ROOT / "src" / "gradloom") or p.parent.name in ("kernels", "formulas", "composite"))
+    }
     assert len(mine) > 150 and ROOT / "codegen" / "notation.yaml" in mine
     assert mine - watched == set()
 

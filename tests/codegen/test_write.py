@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import exchange as exchange_module
-from gradloom.codegen import write as write_module
+from gradloom.codegen import exchange as exchange_module, write as write_module
 from gradloom.codegen.target import UsageError
 from gradloom.codegen.write import difference, exclusive, stale, write
 from tests.codegen.test_errors import SOUND

@@ -73,13 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="names such as add, linalg.svd, nn.Linear, optim.SGD, or patterns such as 'nn.functional.*'",
     )
-    parser.add_argument(
-        "--family", action="append", metavar="F", help="one family of operators; may be repeated"
-    )
+    parser.add_argument("--family", action="append", metavar="F", help="one family of operators; may be repeated")
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS), help="parts of the database")
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), metavar="STAGES", help="such as forward,backward"
-    )
+    parser.add_argument("--only", type=lambda text: text.split(","), metavar="STAGES", help="such as forward,backward")
     parser.add_argument("--candidate", default="gradloom", help="the module to check (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N of the names that are selected")
@@ -92,12 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds after which one name is given up (default: %(default)s)",
     )
     parser.add_argument("--known", type=Path, help="the list of known misses (gradloom's by default)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown"
-    )
-    parser.add_argument(
-        "--draft", action="store_true", help="print the new misses in the form of known_misses.yaml"
-    )
+    parser.add_argument("--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown")
+    parser.add_argument("--draft", action="store_true", help="print the new misses in the form of known_misses.yaml")
     parser.add_argument(
         "--notes", action="store_true", help="print what is only noted: strides, messages, samples left out"
     )

@@ -103,20 +103,14 @@ class _Pass:
             self.case.random(tuple(grad.shape), dtype_name(grad.dtype), f"second cotangent {index}")
             for index, grad in terms
         ]
-        return self._grad(
-            [grad for _, grad in terms], [*self.inputs, *built], self.library.build(seconds), False
-        )
+        return self._grad([grad for _, grad in terms], [*self.inputs, *built], self.library.build(seconds), False)
 
     def _differentiable(self) -> list[Any]:
         return [output for output in self.outputs if output.requires_grad]
 
-    def _grad(
-        self, outputs: list[Any], inputs: list[Any], cotangents: list[Any], create_graph: bool
-    ) -> list[Any]:
+    def _grad(self, outputs: list[Any], inputs: list[Any], cotangents: list[Any], create_graph: bool) -> list[Any]:
         grad = self.library.find("autograd.grad")
-        return list(
-            grad(outputs, inputs, grad_outputs=cotangents, create_graph=create_graph, allow_unused=True)
-        )
+        return list(grad(outputs, inputs, grad_outputs=cotangents, create_graph=create_graph, allow_unused=True))
 
 
 def _compare(case: Case, expected: list[Any], actual: list[Any], twice: bool) -> str | None:

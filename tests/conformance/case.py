@@ -26,9 +26,7 @@ UNDEFINED_VALUES = frozenset(
 #: Decompositions that are unique only up to signs, phases or a choice of basis. PyTorch's database has, with
 #: each sample, a function of the result that does not depend on the choice; that is compared where the plain
 #: values differ.
-GAUGE_FREE = frozenset(
-    "svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf pca_lowrank svd_lowrank".split()
-)
+GAUGE_FREE = frozenset("svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf pca_lowrank svd_lowrank".split())
 
 SEED = 42
 
@@ -56,15 +54,11 @@ class Case:
 
     # ---- calling ----
 
-    def values(
-        self, library: Library, adapt: Callable[[TensorRecord, Any], Any] | None = None
-    ) -> tuple[Any, ...]:
+    def values(self, library: Library, adapt: Callable[[TensorRecord, Any], Any] | None = None) -> tuple[Any, ...]:
         """Fresh (input, args, kwargs) in a library."""
         return library.build((self.input, self.args, self.kwargs), adapt)
 
-    def call(
-        self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any
-    ) -> Any:
+    def call(self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any) -> Any:
         """The operator, or `function`, on (input, args, kwargs) of a library."""
         if function is None:
             function = self.op.op if library is self.reference else self.function
@@ -168,9 +162,7 @@ class Case:
 
         return map_leaves(leaf, recorded)
 
-    def random(
-        self, shape: tuple[int, ...], dtype: str, salt: str, requires_grad: bool = False
-    ) -> TensorRecord:
+    def random(self, shape: tuple[int, ...], dtype: str, salt: str, requires_grad: bool = False) -> TensorRecord:
         """Standard normal values that depend on the sample and `salt` alone."""
         source = np.random.RandomState(zlib.crc32(f"{self.op.full_name} {self.where} {salt}".encode()))
         values = source.standard_normal(shape)

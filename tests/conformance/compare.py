@@ -70,9 +70,7 @@ def _container_difference(expected: Any, actual: Any) -> str | None:
         return f"{len(expected)} outputs expected, got {len(actual)}"
     wanted, found = _field_names(expected), _field_names(actual)
     return (
-        f"fields {', '.join(wanted)} expected, got {', '.join(found) or 'a plain tuple'}"
-        if wanted != found
-        else None
+        f"fields {', '.join(wanted)} expected, got {', '.join(found) or 'a plain tuple'}" if wanted != found else None
     )
 
 
@@ -110,10 +108,7 @@ def _tensor_difference(
 
 
 def values_differ(
-    expected: np.ndarray,
-    actual: np.ndarray,
-    name: str,
-    tolerances: dict[str, tuple[float, float]] = TOLERANCES,
+    expected: np.ndarray, actual: np.ndarray, name: str, tolerances: dict[str, tuple[float, float]] = TOLERANCES
 ) -> str | None:
     """Where two arrays of one shape and torch dtype `name` differ most, or None."""
     if expected.size == 0:
@@ -136,9 +131,7 @@ def values_differ(
     return _describe(expected, actual, wrong, np.where(wrong, np.nan_to_num(error, nan=np.inf), -1.0))
 
 
-def further_off(
-    truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]
-) -> bool:
+def further_off(truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]) -> bool:
     """Whether some value of `ours` is further from `truth` than the tolerance and than twice the error of
     `theirs`. What is not finite must be as theirs."""
     truth, theirs, ours = (array.astype(np.float64) for array in (truth, theirs, ours))

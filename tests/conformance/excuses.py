@@ -127,8 +127,6 @@ def _with_dim(index: torch.Tensor, source: torch.Tensor, dim: int) -> torch.Tens
     if index.ndim == source.ndim - 1:
         index = index.unsqueeze(dim)
     fits = index.ndim == source.ndim and all(
-        size == whole
-        for place, (size, whole) in enumerate(zip(index.shape, source.shape, strict=True))
-        if place != dim
+        size == whole for place, (size, whole) in enumerate(zip(index.shape, source.shape, strict=True)) if place != dim
     )
     return index if fits else None

@@ -36,9 +36,7 @@ def load_known(path: Path | None = DEFAULT_PATH) -> Known:
         raise ValueError(f"{path}: the top level must be {', '.join(KINDS)}")
     for kind, names in data.items():
         for name, stages in (names or {}).items():
-            if not isinstance(stages, dict) or not all(
-                isinstance(r, str) and r.strip() for r in stages.values()
-            ):
+            if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
                 raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
     return {kind: data.get(kind) or {} for kind in KINDS}
 

@@ -102,9 +102,13 @@ def sharing(tensor: Any, inputs: Sequence[Any], library: Library) -> dict[str, A
     place = tensor.untyped_storage().data_ptr()
     base = tensor._base
     shared = [i for i, x in enumerate(inputs) if x.numel() and x.untyped_storage().data_ptr() == place]
-    found = {"offset": tensor.storage_offset(), "is": [i for i, x in enumerate(inputs) if x is tensor],
-             "shares": shared, "view": tensor._is_view(),
-             "base": base is not None and [i for i, x in enumerate(inputs) if x is base]}
+    found = {
+        "offset": tensor.storage_offset(),
+        "is": [i for i, x in enumerate(inputs) if x is tensor],
+        "shares": shared,
+        "view": tensor._is_view(),
+        "base": base is not None and [i for i, x in enumerate(inputs) if x is base],
+    }
     if shared:
         before = tensor._version
         library.find("autograd.graph.increment_version")(inputs[shared[0]])

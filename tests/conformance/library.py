@@ -38,9 +38,7 @@ class Library:
 
     module: Any
     name: str = ""
-    adapt_function: Callable[[Callable], Callable] = lambda function: (
-        function
-    )  # for arguments that are PyTorch code
+    adapt_function: Callable[[Callable], Callable] = lambda function: function  # for arguments that are PyTorch code
 
     def __post_init__(self) -> None:
         self.name = self.name or self.module.__name__
@@ -155,9 +153,7 @@ class Library:
 
     def seed(self, value: int) -> None:
         """Seed the library's default generator; Absent if it has none."""
-        if (
-            self.module.__name__ == "torch"
-        ):  # quicker than torch.manual_seed, which also sees to every accelerator
+        if self.module.__name__ == "torch":  # quicker than torch.manual_seed, which also sees to every accelerator
             torch.default_generator.manual_seed(value)
         else:
             self.find("manual_seed")(value)

@@ -69,9 +69,7 @@ def _run_dtype(
 ) -> None:
     seed_all(zlib.crc32(info.name.encode()))
     kind = getattr(torch, dtype)
-    inputs = list(
-        info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=True, training=training)
-    )
+    inputs = list(info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=True, training=training))
     for index in spread(len(inputs), _SAMPLES):
         where = f"{dtype} {'train' if training else 'eval'} sample {index}"
         for stage in (stage for stage in MODULE_STAGES if stage in stages and stage in CHECKS):
@@ -103,9 +101,7 @@ class ModuleCase(Case):
         op = SimpleNamespace(
             name=info.name, full_name=info.name, op=info.module_cls, supports_gradgrad=info.supports_gradgrad
         )
-        case = cls(
-            op, mine, candidate, dtype, where, None, recorder.record(tuple(args)), recorder.record(kwargs)
-        )
+        case = cls(op, mine, candidate, dtype, where, None, recorder.record(tuple(args)), recorder.record(kwargs))
         build = sample.constructor_input
         case.constructor = recorder.record((tuple(build.args), dict(build.kwargs)))
         case.training, case.has_input = training, given is not None
@@ -125,9 +121,7 @@ class ModuleCase(Case):
         module.train(self.training)
         return module
 
-    def call(
-        self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any
-    ) -> Any:
+    def call(self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any) -> Any:
         if not self.has_input:
             raise Reject("no forward input")
         _, args, kwargs = values
@@ -197,9 +191,7 @@ def _run_errors(info: Any, mine: type, candidate: Library, result: OpResult) -> 
         return
     seed_all(zlib.crc32(info.name.encode()))
     inputs = list(
-        info.module_error_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-        )
+        info.module_error_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)
     )
     for index, item in enumerate(inputs):
         where = f"error input {index}"
@@ -217,11 +209,7 @@ def refusal(case: ModuleCase, result: OpResult) -> str | None:
         raise Reject("PyTorch accepts it")
     if actual is None:
         return f"{type(expected).__name__} expected, nothing raised"
-    return (
-        None
-        if same_error_class(expected, actual)
-        else f"{type(expected).__name__} expected, {describe(actual)}"
-    )
+    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
 
 
 def _raised(case: ModuleCase, library: Library) -> Exception | None:

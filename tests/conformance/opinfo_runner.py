@@ -29,9 +29,7 @@ from .results import ABSENT, STAGES, OpResult
 
 #: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.
 SAMPLES = {
-    "float64": dict(
-        forward=40, backward=16, double_backward=6, forward_mode=12, inplace=8, out=5, variants=2
-    ),
+    "float64": dict(forward=40, backward=16, double_backward=6, forward_mode=12, inplace=8, out=5, variants=2),
     "float32": dict(forward=16, backward=6, double_backward=2, forward_mode=3, inplace=2, out=2),
     "complex128": dict(forward=16, backward=8, double_backward=3, forward_mode=5, inplace=2, out=2),
     "int64": dict(forward=16, inplace=4, out=2, variants=1),
@@ -59,11 +57,7 @@ class Plan:
 
 
 def run_op(
-    op: Any,
-    candidate: Library,
-    family: str = "",
-    plan: Plan = Plan(),
-    progress: Progress = lambda stage, where: None,
+    op: Any, candidate: Library, family: str = "", plan: Plan = Plan(), progress: Progress = lambda stage, where: None
 ) -> OpResult:
     """Every planned check of one OpInfo. What the candidate does never raises here: it is a miss."""
     started = time.perf_counter()
@@ -83,13 +77,7 @@ def run_op(
 
 
 def _run_dtype(
-    op: Any,
-    function: Callable,
-    candidate: Library,
-    dtype: str,
-    plan: Plan,
-    result: OpResult,
-    progress: Progress,
+    op: Any, function: Callable, candidate: Library, dtype: str, plan: Plan, result: OpResult, progress: Progress
 ) -> None:
     """All stages that look at samples, for one dtype."""
     kind = getattr(torch, dtype)
@@ -125,9 +113,7 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
         reason = check(case, result)
     except Reject as refusal:
         if refusal.__cause__ is not None:
-            result.note(
-                f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}"
-            )
+            result.note(f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}")
         return
     except Absent as absent:
         result.count(stage, case.where, f"needs {absent}, which is absent", absent=str(absent))
@@ -144,9 +130,7 @@ def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResu
     """Named samples of one dtype, always the same ones, with a non-contiguous copy of the first."""
     drawn = []
     try:
-        for index, sample in enumerate(
-            draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)
-        ):
+        for index, sample in enumerate(draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)):
             drawn.append((str(index), sample))
         if drawn:
             drawn.insert(1, (f"{drawn[0][0]} non-contiguous", drawn[0][1].noncontiguous()))
@@ -200,9 +184,7 @@ def forward(case: Case, result: OpResult) -> str | None:
     return reason
 
 
-def _run_errors(
-    op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress
-) -> None:
+def _run_errors(op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress) -> None:
     """Inputs that PyTorch refuses must be refused with the same class of exception."""
     if op.error_inputs_func is None:
         return

@@ -66,10 +66,7 @@ def _run_settings(
                     continue
                 progress(stage, where)
                 op = SimpleNamespace(
-                    name=info.name,
-                    full_name=result.name,
-                    op=info.optim_cls,
-                    closure=info.step_requires_closure,
+                    name=info.name, full_name=result.name, op=info.optim_cls, closure=info.step_requires_closure
                 )
                 try:
                     settings = Recorder().record(dict(given.kwargs))
@@ -86,12 +83,9 @@ class Trajectory:
         self.case, self.library = case, library
         parameter = library.find("nn.Parameter")
         kind = case.op.op if library is case.reference else case.function
-        shapes = [
-            shape for shape in _SHAPES if len(shape) == 2 or case.op.name != "Muon"
-        ]  # which takes matrices only
+        shapes = [shape for shape in _SHAPES if len(shape) == 2 or case.op.name != "Muon"]  # which takes matrices only
         self.parameters = [
-            parameter(library.build(case.random(shape, case.dtype, f"parameter {i}")))
-            for i, shape in enumerate(shapes)
+            parameter(library.build(case.random(shape, case.dtype, f"parameter {i}"))) for i, shape in enumerate(shapes)
         ]
         self.make = lambda parameters: kind(parameters, **library.build(case.kwargs))
         self.optimizer = self.make(self.parameters)
@@ -175,8 +169,7 @@ def _resume(side: Trajectory) -> None:
 def _comparable(state_dict: dict) -> dict:
     """A state_dict in one order of keys, without the settings that only choose an implementation."""
     groups = [
-        {key: group[key] for key in sorted(group) if key not in _IMPLEMENTATION}
-        for group in state_dict["param_groups"]
+        {key: group[key] for key in sorted(group) if key not in _IMPLEMENTATION} for group in state_dict["param_groups"]
     ]
     states = {
         key: dict(sorted(value.items())) if isinstance(value, dict) else value
@@ -195,16 +188,7 @@ def _run_errors(info: Any, mine: type, candidate: Library, result: OpResult) -> 
             result.note(f"error input {index} left out: {reason}")
             continue
         op = SimpleNamespace(name=info.name, full_name=result.name, op=info.optim_cls)
-        case = Case(
-            op,
-            mine,
-            candidate,
-            "",
-            f"error input {index} {given.desc}".rstrip(),
-            *records[:1],
-            (),
-            records[1],
-        )
+        case = Case(op, mine, candidate, "", f"error input {index} {given.desc}".rstrip(), *records[:1], (), records[1])
         run_check(refusal, case, "errors", result)
 
 
@@ -214,11 +198,7 @@ def refusal(case: Case, result: OpResult) -> str | None:
         raise Reject("PyTorch accepts it")
     if actual is None:
         return f"{type(expected).__name__} expected, nothing raised"
-    return (
-        None
-        if same_error_class(expected, actual)
-        else f"{type(expected).__name__} expected, {describe(actual)}"
-    )
+    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
 
 
 def _raised(case: Case, library: Library) -> Exception | None:

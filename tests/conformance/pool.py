@@ -45,10 +45,7 @@ def run_tasks(tasks: Sequence[Task], jobs: int, limit: float) -> Iterator[OpResu
                 if not worker.busy and waiting:
                     worker.start(waiting.pop())
             busy = {worker.connection: worker for worker in workers if worker.busy}
-            wait(
-                list(busy),
-                timeout=min(max(worker.deadline(limit) - time.monotonic(), 0) for worker in busy.values()),
-            )
+            wait(list(busy), timeout=min(max(worker.deadline(limit) - time.monotonic(), 0) for worker in busy.values()))
             for worker in busy.values():
                 result = worker.poll(limit)
                 if result is not None:

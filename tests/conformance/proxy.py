@@ -172,9 +172,7 @@ def run_on_proxies(function: Callable, library: Library) -> Callable:
             scope["wrapper_set_seed"] = seeded
         try:
             with _Forward(bridge):
-                return bridge.unwrap(
-                    function(*bridge.wrap(args), **{k: bridge.wrap(v) for k, v in kwargs.items()})
-                )
+                return bridge.unwrap(function(*bridge.wrap(args), **{k: bridge.wrap(v) for k, v in kwargs.items()}))
         finally:
             if helper is not None:
                 scope["wrapper_set_seed"] = helper

@@ -71,9 +71,7 @@ def _make(name, call, dtype, arguments):
         case "randperm":
             return torch.randperm(arguments["n"], dtype=dtype)
         case "multinomial":
-            return torch.multinomial(
-                arguments["weights"], arguments["count"], arguments.get("replacement", False)
-            )
+            return torch.multinomial(arguments["weights"], arguments["count"], arguments.get("replacement", False))
         case "bernoulli":
             return torch.bernoulli(arguments["p"])
         case "poisson":
@@ -84,9 +82,7 @@ def _make(name, call, dtype, arguments):
             return torch.native_dropout(arguments["array"], arguments["p"], True)[0]
         case "rrelu_noise":
             noise = torch.zeros_like(arguments["array"])
-            torch.ops.aten.rrelu_with_noise(
-                arguments["array"], noise, arguments["lower"], arguments["upper"], True
-            )
+            torch.ops.aten.rrelu_with_noise(arguments["array"], noise, arguments["lower"], arguments["upper"], True)
             return noise
     raise KeyError(name)
 
@@ -105,11 +101,7 @@ def streams() -> list[dict]:
         found.append((f"uniform {dtype}", 1, [call("uniform", dtype, [n]) for n in SIZES]))
         found.append((f"normal {dtype}", 2, [call("normal", dtype, [n]) for n in SIZES]))
         found.append(
-            (
-                f"normal, mean and std {dtype}",
-                3,
-                [call("normal_", dtype, [n], mean=1.75, std=0.3) for n in (1, 17, 40)],
-            )
+            (f"normal, mean and std {dtype}", 3, [call("normal_", dtype, [n], mean=1.75, std=0.3) for n in (1, 17, 40)])
         )
     for dtype in FLOATING:
         found.append(

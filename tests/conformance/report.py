@@ -66,9 +66,7 @@ def table(rows: list[dict[str, Any]], kind: str, markdown: bool = False) -> list
         return ["  ".join(line).rstrip() for line in lines]
     rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
     return (
-        [f"| {' | '.join(line)} |" for line in lines[:1]]
-        + [rule]
-        + [f"| {' | '.join(line)} |" for line in lines[1:]]
+        [f"| {' | '.join(line)} |" for line in lines[:1]] + [rule] + [f"| {' | '.join(line)} |" for line in lines[1:]]
     )
 
 
@@ -80,8 +78,7 @@ def miss_lines(results: Iterable[OpResult]) -> list[str]:
             entry = result.stages[stage]
             first = entry.misses[0]
             lines.append(
-                f"{result.name}: {stage}: {first['reason']}  "
-                f"[{len(entry.misses)} of {entry.checked}: {first['where']}]"
+                f"{result.name}: {stage}: {first['reason']}  [{len(entry.misses)} of {entry.checked}: {first['where']}]"
             )
     return lines
 

@@ -47,9 +47,7 @@ class Selection:
 
     def takes(self, task: Task) -> bool:
         plain = task.name.partition(".")[0] if task.name.count(".") == 1 else task.name.rpartition(".")[0]
-        named = not self.names or any(
-            name in (task.name, plain) or fnmatchcase(task.name, name) for name in self.names
-        )
+        named = not self.names or any(name in (task.name, plain) or fnmatchcase(task.name, name) for name in self.names)
         return named and (not self.families or task.family in self.families) and task.kind in self.kinds
 
 
@@ -77,15 +75,11 @@ def all_tasks(
 
     def operator(op: Any) -> Task:
         room = family(op)
-        return Task(
-            op.full_name, "operators", room, lambda told: run_op(op, candidate, room, plan, told), plan.stages
-        )
+        return Task(op.full_name, "operators", room, lambda told: run_op(op, candidate, room, plan, told), plan.stages)
 
     def module(info: Any) -> Task:
         stages = tuple(stage for stage in MODULE_STAGES if stage in selection.stages)
-        return Task(
-            info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told), stages
-        )
+        return Task(info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told), stages)
 
     def optimizer(info: Any) -> Task:
         stages = tuple(stage for stage in OPTIMIZER_STAGES if stage in selection.stages)

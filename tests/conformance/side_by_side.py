@@ -96,11 +96,7 @@ def _close(found: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
         return isinstance(found, dict) and all(_close(found[k], v) for k, v in expected.items())
     if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(found, (list, tuple))
-            and len(found) == len(expected)
-            and all(map(_close, found, expected))
-        )
+        return isinstance(found, (list, tuple)) and len(found) == len(expected) and all(map(_close, found, expected))
     if isinstance(expected, (float, complex)):
         return found == expected or abs(found - expected) <= 1e-6 * max(1, abs(expected)) or found != found
     return found == expected
@@ -114,15 +110,9 @@ def gradients(library: Any, expression: str) -> dict[str, Any]:
         results = eval(expression, variables)
     for part in results if isinstance(results, (tuple, list)) else (results,):
         if part.requires_grad:
-            weights = (library.arange(part.numel(), dtype=library.float64).reshape(part.shape) / 3 + 1).to(
-                part.dtype
-            )
+            weights = (library.arange(part.numel(), dtype=library.float64).reshape(part.shape) / 3 + 1).to(part.dtype)
             part.backward(weights, retain_graph=True)
-    return {
-        n: t.grad.tolist()
-        for n, t in variables.items()
-        if hasattr(t, "grad") and t.is_leaf and t.grad is not None
-    }
+    return {n: t.grad.tolist() for n, t in variables.items() if hasattr(t, "grad") and t.is_leaf and t.grad is not None}
 
 
 def assert_same_gradients(expression: str) -> None:

@@ -28,8 +28,11 @@ CANDIDATE = candidate_library(gradloom)
 
 
 def test_those_operators_have_a_rule_for_which_pytorch_registers_one():
-    registered = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names()
-                  if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")}
+    registered = {
+        name.removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")
+    }
     ours = load(ROOT / "native_functions.yaml")
     assert {f.name for f in ours if f.autocast} == {f.name for f in ours if f.name in registered}
 
@@ -94,8 +97,9 @@ def dtypes_in(value, library):
 
 
 RULES = {f.schema.name.name for f in load(ROOT / "native_functions.yaml") if f.autocast}
-CAST = [op for op in op_db if op.name.rpartition(".")[2] in RULES and op.full_name not in OTHERWISE
-        and op.supports_autograd]
+CAST = [
+    op for op in op_db if op.name.rpartition(".")[2] in RULES and op.full_name not in OTHERWISE and op.supports_autograd
+]
 
 
 @pytest.mark.slow
@@ -131,8 +135,9 @@ def gradients(case, library):
     inputs = [t for t in leaves(values) if isinstance(t, library.Tensor) and t.requires_grad]
     with library.module.autocast("cpu"):
         found = case.call(library, values) if library is CANDIDATE else case.sure(lambda: case.call(library, values))
-    results = [t.abs() if t.is_complex() else t for t in leaves(found)
-               if isinstance(t, library.Tensor) and t.requires_grad]
+    results = [
+        t.abs() if t.is_complex() else t for t in leaves(found) if isinstance(t, library.Tensor) and t.requires_grad
+    ]
     total = sum(t.float().sum() for t in results)
     return list(library.module.autograd.grad(total, inputs, allow_unused=True))
 
@@ -142,19 +147,40 @@ def test_a_rule_that_is_not_followed_is_found(family, monkeypatch):
     from gradloom.amp import casting
 
     monkeypatch.setattr(casting, "cast_by", lambda rule, args: args)
-    operators = [op for op in op_db if family_of(op) == family and op.name.rpartition(".")[2] in
-                 ("mm", "linear", "mse_loss", "conv2d")]
+    operators = [
+        op
+        for op in op_db
+        if family_of(op) == family and op.name.rpartition(".")[2] in ("mm", "linear", "mse_loss", "conv2d")
+    ]
     assert operators and all(compare(op)[1] for op in operators)
 
 
-@pytest.mark.parametrize(("name", "arguments", "shape"), [
-    ("Linear", (4, 2), (3, 4)), ("Conv1d", (4, 3, 2), (2, 4, 5)), ("Conv3d", (1, 2, 2), (1, 1, 4, 4, 4)),
-    ("ConvTranspose1d", (4, 3, 2), (2, 4, 5)), ("BatchNorm1d", (4,), (2, 4)), ("LayerNorm", (4,), (2, 4)),
-    ("GroupNorm", (2, 4), (2, 4)), ("InstanceNorm1d", (4,), (2, 4, 5)), ("RMSNorm", (4,), (2, 4)),
-    ("LocalResponseNorm", (3,), (2, 4, 5)), ("LocalResponseNorm", (2,), (1, 4, 3, 3)), ("PReLU", (), (2, 4)),
-    ("AvgPool2d", (2,), (1, 1, 4, 4)), ("AvgPool3d", (2,), (1, 1, 4, 4, 4)), ("MaxPool3d", (2,), (1, 1, 4, 4, 4)),
-    ("AdaptiveAvgPool3d", (2,), (1, 1, 4, 4, 4)), ("LPPool2d", (2, 2), (1, 1, 4, 4)), ("Softmax", (0,), (2, 4)),
-    ("GELU", (), (2, 4)), ("GLU", (), (2, 4)), ("Dropout", (0.5,), (2, 4))])
+@pytest.mark.parametrize(
+    ("name", "arguments", "shape"),
+    [
+        ("Linear", (4, 2), (3, 4)),
+        ("Conv1d", (4, 3, 2), (2, 4, 5)),
+        ("Conv3d", (1, 2, 2), (1, 1, 4, 4, 4)),
+        ("ConvTranspose1d", (4, 3, 2), (2, 4, 5)),
+        ("BatchNorm1d", (4,), (2, 4)),
+        ("LayerNorm", (4,), (2, 4)),
+        ("GroupNorm", (2, 4), (2, 4)),
+        ("InstanceNorm1d", (4,), (2, 4, 5)),
+        ("RMSNorm", (4,), (2, 4)),
+        ("LocalResponseNorm", (3,), (2, 4, 5)),
+        ("LocalResponseNorm", (2,), (1, 4, 3, 3)),
+        ("PReLU", (), (2, 4)),
+        ("AvgPool2d", (2,), (1, 1, 4, 4)),
+        ("AvgPool3d", (2,), (1, 1, 4, 4, 4)),
+        ("MaxPool3d", (2,), (1, 1, 4, 4, 4)),
+        ("AdaptiveAvgPool3d", (2,), (1, 1, 4, 4, 4)),
+        ("LPPool2d", (2, 2), (1, 1, 4, 4)),
+        ("Softmax", (0,), (2, 4)),
+        ("GELU", (), (2, 4)),
+        ("GLU", (), (2, 4)),
+        ("Dropout", (0.5,), (2, 4)),
+    ],
+)
 def test_modules_return_the_dtypes_that_they_return_in_pytorch(name, arguments, shape):
     found = []
     for library in (torch, gradloom):

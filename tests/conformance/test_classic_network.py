@@ -72,8 +72,11 @@ def hooked(torch):
     for name, module in net.named_children():
         module.register_forward_pre_hook(lambda m, args, name=name: order.append(("pre", name)))
         module.register_forward_hook(lambda m, args, out, name=name: order.append(("forward", name, tuple(out.shape))))
-        module.register_full_backward_hook(lambda m, gi, go, name=name: order.append(
-            ("backward", name, [None if g is None else tuple(g.shape) for g in gi], [tuple(g.shape) for g in go])))
+        module.register_full_backward_hook(
+            lambda m, gi, go, name=name: order.append(
+                ("backward", name, [None if g is None else tuple(g.shape) for g in gi], [tuple(g.shape) for g in go])
+            )
+        )
     x = torch.randn(2, 1, 28, 28, requires_grad=True)
     torch.nn.functional.nll_loss(net(x), torch.tensor([1, 2])).backward()
     return order, [name for name, p in net.named_parameters() if p.grad is not None]

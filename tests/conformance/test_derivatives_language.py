@@ -92,10 +92,6 @@ def test_every_node_has_pytorchs_name():
 
 def test_every_node_saves_what_pytorchs_does():
     theirs = generated_nodes()
-    ours = {
-        node: {s.name for s in info.saved if s.is_public}
-        for node, info in analysed().items()
-        if info is not None
-    }
+    ours = {node: {s.name for s in info.saved if s.is_public} for node, info in analysed().items() if info is not None}
     assert len(ours) > 350
     assert {node for node in ours if ours[node] != theirs[node]} == DIFFERENT

@@ -30,13 +30,25 @@ def steps(torch, w, b):
         return out.mul_(x)
 
     return {
-        "tanh": torch.tanh, "matmul": lambda x: x @ w, "square": lambda x: x * x, "scaled": lambda x: x.sin() * b,
-        "softmax": lambda x: torch.softmax(x, -1), "softplus": F.softplus, "filled": filled, "written": written,
-        "cumsum": lambda x: torch.cumsum(x, -1), "indexed": lambda x: x[..., [2, 0, 1]],
-        "where": lambda x: torch.where(x > 0, x, 0.1 * x ** 2), "flip": lambda x: x.flip(-1),
-        "cat": lambda x: torch.cat([x[..., 1:], x[..., :1]], -1), "linear": lambda x: F.linear(x, w, b),
-        "lse": lambda x: x.logsumexp(-1, keepdim=True) * x, "gelu": F.gelu, "sort": lambda x: torch.sort(x, -1)[0] * b,
-        "prod": lambda x: x.prod(-1, keepdim=True) + x, "norm": lambda x: x / (1 + x.norm(dim=-1, keepdim=True)),
+        "tanh": torch.tanh,
+        "matmul": lambda x: x @ w,
+        "square": lambda x: x * x,
+        "scaled": lambda x: x.sin() * b,
+        "softmax": lambda x: torch.softmax(x, -1),
+        "softplus": F.softplus,
+        "filled": filled,
+        "written": written,
+        "cumsum": lambda x: torch.cumsum(x, -1),
+        "indexed": lambda x: x[..., [2, 0, 1]],
+        "where": lambda x: torch.where(x > 0, x, 0.1 * x**2),
+        "flip": lambda x: x.flip(-1),
+        "cat": lambda x: torch.cat([x[..., 1:], x[..., :1]], -1),
+        "linear": lambda x: F.linear(x, w, b),
+        "lse": lambda x: x.logsumexp(-1, keepdim=True) * x,
+        "gelu": F.gelu,
+        "sort": lambda x: torch.sort(x, -1)[0] * b,
+        "prod": lambda x: x.prod(-1, keepdim=True) + x,
+        "norm": lambda x: x / (1 + x.norm(dim=-1, keepdim=True)),
     }
 
 

@@ -59,8 +59,12 @@ class Side:
         return tuple([t for t in self.case.tensors(found, self.library) if t.is_floating_point() or t.is_complex()])
 
     def vectors(self, like, salt):
-        return tuple([self.library.build(self.case.random(tuple(t.shape), dtype_name(t.dtype), f"{salt} {i}"))
-                      for i, t in enumerate(like)])
+        return tuple(
+            [
+                self.library.build(self.case.random(tuple(t.shape), dtype_name(t.dtype), f"{salt} {i}"))
+                for i, t in enumerate(like)
+            ]
+        )
 
     def tangents(self, salt):
         return self.vectors(self.points, f"tangent {salt}")
@@ -99,8 +103,11 @@ def problems(op, candidate: Library) -> list[str]:
         except Unconvertible:
             continue
         if reference.points:
-            found += [f"{op.full_name}: {mode}: {reason}" for mode in MODES
-                      if (reason := compare(case, reference, actual, mode))]
+            found += [
+                f"{op.full_name}: {mode}: {reason}"
+                for mode in MODES
+                if (reason := compare(case, reference, actual, mode))
+            ]
     return found
 
 

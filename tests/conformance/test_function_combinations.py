@@ -55,14 +55,21 @@ RETURNED = {
     "integers": lambda x: (x.long(), x * 2),
     "None": lambda x: (None, x * 2),
 }
-WRITABLE = {"the input, written", "the input", "the input and a new one", "a new one and the input", "a new tensor",
-            "the input twice"}
+WRITABLE = {
+    "the input, written",
+    "the input",
+    "the input and a new one",
+    "a new one and the input",
+    "a new tensor",
+    "the input twice",
+}
 
 
 def options(returned):
     """(dirty, number of the result that is not differentiable, what is saved, setup_context, no_grad, zeros made)"""
     for dirty, unmarked, saved, separate, no_grad, zeros in itertools.product(
-            (False, True), (None, 0, 1), (None, "input", "output"), (False, True), (False, True), (True, False)):
+        (False, True), (None, 0, 1), (None, "input", "output"), (False, True), (False, True), (True, False)
+    ):
         if dirty and returned not in WRITABLE or not zeros and (separate or no_grad or saved):
             continue
         if separate and (saved == "input" or unmarked == 1) or no_grad and unmarked == 1:
@@ -74,8 +81,15 @@ def state(torch, value):
     if not isinstance(value, torch.Tensor):
         return value
     node = value.grad_fn
-    return (value.requires_grad, value.is_leaf, value._is_view(), value._version, node and node.name(), value.output_nr,
-            value.tolist())
+    return (
+        value.requires_grad,
+        value.is_leaf,
+        value._is_view(),
+        value._version,
+        node and node.name(),
+        value.output_nr,
+        value.tolist(),
+    )
 
 
 class Run:
@@ -139,8 +153,11 @@ class Run:
         for result in tensors:
             if result.requires_grad:
                 of = x if x.requires_grad else result
-                self.attempt(lambda r=result, of=of: [self.state(g) for g in torch.autograd.grad(
-                    r.sum(), [of], retain_graph=True, allow_unused=True)])
+                self.attempt(
+                    lambda r=result, of=of: [
+                        self.state(g) for g in torch.autograd.grad(r.sum(), [of], retain_graph=True, allow_unused=True)
+                    ]
+                )
         for written in (*tensors, x):
             self.attempt(lambda w=written: self.state(w.add_(1)))
             for shown in (x, *tensors):
@@ -163,7 +180,10 @@ def test_combinations_show_the_same(given, returned):
 
 def test_a_difference_would_be_seen():
     torch = import_module("torch")
-    shown = [Run(torch, "leaf", "a new tensor", (False, None, saved, False, False, True)).show()
-             for saved in (None, "input")]
-    assert shown[0] != shown[1] and Run(torch, "leaf", "the input", (True, None, None, False, False, True)).show()[0][
-        0] == "RuntimeError"
+    shown = [
+        Run(torch, "leaf", "a new tensor", (False, None, saved, False, False, True)).show() for saved in (None, "input")
+    ]
+    assert (
+        shown[0] != shown[1]
+        and Run(torch, "leaf", "the input", (True, None, None, False, False, True)).show()[0][0] == "RuntimeError"
+    )

@@ -88,8 +88,10 @@ def differences(op, candidate: Library) -> list[str]:
                     raise Absent(str(error)) from None
                 compared += 1
                 if expected != actual:
-                    found.append(f"{case.where}:\n  PyTorch:  {' '.join(expected[0])} {expected[1]}\n"
-                                 f"  gradloom: {' '.join(actual[0])} {actual[1]}")
+                    found.append(
+                        f"{case.where}:\n  PyTorch:  {' '.join(expected[0])} {expected[1]}\n"
+                        f"  gradloom: {' '.join(actual[0])} {actual[1]}"
+                    )
     if not compared:
         pytest.skip("no sample can be compared")
     return found

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip(
-    "torch", reason="PyTorch, the reference, is not installed: make conformance installs it"
-)
+torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
 
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.common_modules import module_db  # noqa: E402
@@ -229,9 +227,7 @@ def test_a_method_that_differs_from_its_function_is_a_variants_miss():
 
 
 def test_containers_and_field_names_count():
-    assert "tuple expected, got list" in reasons(
-        check("split", {"split": changed(torch.split, list)}), "forward"
-    )
+    assert "tuple expected, got list" in reasons(check("split", {"split": changed(torch.split, list)}), "forward")
     plain = reasons(check("topk", {"topk": changed(torch.topk, tuple)}), "forward")
     assert "fields values, indices expected, got a plain tuple" in plain
 
@@ -239,11 +235,7 @@ def test_containers_and_field_names_count():
 def test_a_more_exact_result_is_no_miss_and_a_less_exact_one_is():
     def digamma(off):
         def function(x, **out):
-            return (
-                torch.digamma(x.double()).float() + off
-                if x.dtype == torch.float32
-                else torch.digamma(x, **out)
-            )
+            return torch.digamma(x.double()).float() + off if x.dtype == torch.float32 else torch.digamma(x, **out)
 
         return function
 
@@ -270,14 +262,11 @@ def resorted(step):
 
 def test_equal_elements_may_come_in_any_order_but_not_other_elements():
     plan = Plan(("forward", "backward", "double_backward", "forward_mode"))
-    freely = [
-        miss for stage in check("sort", {"sort": resorted(0)}, plan).stages.values() for miss in stage.misses
-    ]
+    freely = [miss for stage in check("sort", {"sort": resorted(0)}, plan).stages.values() for miss in stage.misses]
     assert freely == []
     assert "forward" in check("sort", {"sort": resorted(1)}, plan).missed()
     swapped = changed(
-        torch.topk,
-        lambda r: torch.return_types.topk((r.values, r.indices.flip(-1) if r.indices.dim() else r.indices)),
+        torch.topk, lambda r: torch.return_types.topk((r.values, r.indices.flip(-1) if r.indices.dim() else r.indices))
     )
     assert "forward" in check("topk", {"topk": swapped}, plan).missed()
 
@@ -326,8 +315,7 @@ def test_defects_of_one_dtype_or_layout_are_found():
 
 def test_other_strides_are_only_noted():
     result = check(
-        "add",
-        {"add": changed(torch.add, lambda r: r.mT.contiguous().mT if r.ndim > 1 and r.shape[-1] > 1 else r)},
+        "add", {"add": changed(torch.add, lambda r: r.mT.contiguous().mT if r.ndim > 1 and r.shape[-1] > 1 else r)}
     )
     assert "forward" not in result.missed()
     assert result.strides["different"] > 0 and any("strides" in note for note in result.notes)

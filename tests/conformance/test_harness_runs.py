@@ -10,12 +10,9 @@ import time
 import pytest
 import yaml
 
-torch = pytest.importorskip(
-    "torch", reason="PyTorch, the reference, is not installed: make conformance installs it"
-)
+torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
 
-from . import __main__ as cli  # noqa: E402
-from . import report, session  # noqa: E402
+from . import __main__ as cli, report, session  # noqa: E402
 from .known import judge, load_known  # noqa: E402
 from .planted import Altered, sine  # noqa: E402
 from .pool import Task, run_tasks  # noqa: E402
@@ -44,9 +41,7 @@ def test_nothing_ends_the_run():
     results = sorted(run_tasks(tasks, jobs=2, limit=2.0), key=lambda result: result.name)
     assert [result.name for result in results] == ["broken", "crash", "exit", *["fine"] * 4, "hang"]
     found = {result.name: result.stages for result in results}
-    assert found["hang"]["backward"].misses == [
-        {"where": "float64 sample 3", "reason": "no answer within 2 s"}
-    ]
+    assert found["hang"]["backward"].misses == [{"where": "float64 sample 3", "reason": "no answer within 2 s"}]
     assert found["crash"]["forward"].misses[0]["reason"] == "the process died (SIGSEGV)"
     assert "raises SystemExit: 3" in found["exit"]["forward"].misses[0]["reason"]
     broken = found["broken"]["forward"].misses[0]["reason"]
@@ -67,9 +62,7 @@ def test_the_verdict_wants_every_miss_listed_and_every_listed_miss_to_miss():
     assert judge(results, known, stages, whole=True).passed
     assert judge(results, load_known(None), stages, whole=True).new == [("a", "forward", "off")]
     known["operators"]["a"]["backward"] = "why"
-    assert judge(results, known, stages, True).gone == [
-        "a: backward passes now; remove it from the known misses"
-    ]
+    assert judge(results, known, stages, True).gone == ["a: backward passes now; remove it from the known misses"]
     assert judge(results, known, ["forward"], True).passed  # backward was not run
     known["operators"] = {"a": {"forward": "why"}, "c": {"forward": "why"}}
     assert judge(results, known, stages, whole=False).passed
@@ -100,18 +93,12 @@ def test_the_command_prints_a_table_and_writes_it(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "elementwise" in printed and "nn.Linear" not in printed
     data = json.loads((tmp_path / "conformance.json").read_text())
-    assert data["passed"] and [result["name"] for result in data["results"]] == [
-        "add",
-        "nn.Linear",
-        "optim.SGD",
-    ]
+    assert data["passed"] and [result["name"] for result in data["results"]] == ["add", "nn.Linear", "optim.SGD"]
     assert "| elementwise |" in (tmp_path / "conformance.md").read_text()
 
 
 def test_a_new_miss_fails_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        session, "load_candidate", lambda name: candidate_library(Altered({"sin": sine(gradient=2.0)}))
-    )
+    monkeypatch.setattr(session, "load_candidate", lambda name: candidate_library(Altered({"sin": sine(gradient=2.0)})))
     assert cli.main(["--ops", "sin", "--only", "forward,backward", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "new miss: sin: backward: gradient 0:" in printed

@@ -112,19 +112,7 @@ def test_complex_gradients_are_those_of_pytorch():
     w = torch.complex(*(tensor(draw, (4, 3, 3, 3), torch.float64) for _ in range(2))).requires_grad_()
     out = torch.nn.functional.conv2d(x, w, padding=1)
     g = torch.complex(*(tensor(draw, out.shape, torch.float64) for _ in range(2)))
-    arguments = (
-        g,
-        x.detach(),
-        w.detach(),
-        None,
-        [1, 1],
-        [1, 1],
-        [1, 1],
-        False,
-        [0, 0],
-        1,
-        [True, True, False],
-    )
+    arguments = (g, x.detach(), w.detach(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
     ours = conv.convolution_backward(*given(arguments))
     for theirs, gradient in zip(torch.autograd.grad(out, (x, w), g), ours, strict=False):
         np.testing.assert_allclose(gradient, theirs.numpy(), rtol=1e-10, atol=1e-10)
@@ -133,9 +121,7 @@ def test_complex_gradients_are_those_of_pytorch():
 @pytest.mark.parametrize("seed", range(30))
 def test_unfold_and_fold(seed):
     draw = random.Random(seed)
-    kernel, dilation, padding, stride = (
-        per_dimension(draw, 2, c) for c in ([1, 2, 3], [1, 2], [0, 1], [1, 2])
-    )
+    kernel, dilation, padding, stride = (per_dimension(draw, 2, c) for c in ([1, 2, 3], [1, 2], [0, 1], [1, 2]))
     settings = (kernel, dilation, padding, stride)
     size = per_dimension(draw, 2, [3, 6, 9])
     x = tensor(draw, (*draw.choice([(), (3,)]), 2, *size), draw.choice([*FLOATS, torch.complex64]))
@@ -161,11 +147,7 @@ def lifted(dims: int, operator: Callable) -> Callable:
     def call(*arguments: Any) -> Any:
         lists = iter((1, 1, 0, 1))
         wide = [
-            a.unsqueeze(-2)
-            if isinstance(a, torch.Tensor)
-            else [next(lists), *a]
-            if isinstance(a, list)
-            else a
+            a.unsqueeze(-2) if isinstance(a, torch.Tensor) else [next(lists), *a] if isinstance(a, list) else a
             for a in arguments
         ]
         result = operator(*wide)
@@ -219,10 +201,7 @@ def test_max_pool(seed):
     if dtype in FLOATS and out.numel():
         g = tensor(draw, out.shape, dtype)
         theirs = lifted(dims, getattr(aten, name + "_backward"))(g, x, *settings, indices)
-        compare(
-            theirs,
-            getattr(pool, f"max_pool{dims}d_with_indices_backward")(*given((g, x)), *settings, ours[1]),
-        )
+        compare(theirs, getattr(pool, f"max_pool{dims}d_with_indices_backward")(*given((g, x)), *settings, ours[1]))
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -254,10 +233,7 @@ def test_adaptive_pools(seed):
     dims, dtype = draw.choice([1, 2, 3]), draw.choice(FLOATS)
     output = per_dimension(draw, dims, [1, 2, 3, 5, 8])
     x = tensor(draw, (*draw.choice([(3,), (2, 3)]), *per_dimension(draw, dims, [1, 4, 6, 9])), dtype)
-    for kind, name in (
-        ("avg", f"adaptive_avg_pool{dims}d"),
-        ("max", f"adaptive_max_pool{dims}d"),
-    ):
+    for kind, name in (("avg", f"adaptive_avg_pool{dims}d"), ("max", f"adaptive_max_pool{dims}d")):
         leaf = x.clone().requires_grad_()
         result = getattr(torch.nn.functional, f"adaptive_{kind}_pool{dims}d")(
             leaf, output, **({"return_indices": True} if kind == "max" else {})

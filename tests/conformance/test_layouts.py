@@ -66,7 +66,7 @@ def misses(op, candidate) -> list[str]:
         with contextlib.suppress(Unconvertible):
             case = make_case(op, function, candidate, "float64", name, sample)
             for way, laid in variants(case):
-                for backward in (False, True)[:1 + differentiable]:
+                for backward in (False, True)[: 1 + differentiable]:
                     with contextlib.suppress(Reject):
                         where = f"{op.full_name}: sample {name}, {way}"
                         found += [f"{where}: {line}" for line in differences(laid, backward)]

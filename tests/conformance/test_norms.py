@@ -54,6 +54,7 @@ def outcomes(t, name, parameters, channels_last=False):
 
     def draw(*size):
         return t.tensor(random.normal(size=size))
+
     x = draw(*shape)
     if channels_last:
         x = x.contiguous(memory_format=t.channels_last)
@@ -67,8 +68,9 @@ def outcomes(t, name, parameters, channels_last=False):
     second = []
     for chosen in range(1, 2 ** len(first)):  # every set of cotangents
         of = [g for i, g in enumerate(first) if chosen >> i & 1]
-        second += t.autograd.grad(of, [x, grad, *inputs[1:2]], [draw(*g.shape) for g in of], allow_unused=True,
-                                  retain_graph=True)
+        second += t.autograd.grad(
+            of, [x, grad, *inputs[1:2]], [draw(*g.shape) for g in of], allow_unused=True, retain_graph=True
+        )
     return [result, mean, var, *first], second
 
 
@@ -98,29 +100,35 @@ def test_dtypes_of_statistics(dtype, mixed):
     def run(t):
         x = t.arange(24).reshape(2, 4, 3).to(getattr(t, dtype))
         w = t.ones(4, dtype=t.float32 if mixed else x.dtype)
-        return [*t.native_batch_norm(x, w, None, None, None, True, 0.1, 1e-3),
-                *t.native_layer_norm(x.transpose(1, 2), (4,), w, None, 1e-3),
-                *t.native_group_norm(x, w, None, 2, 4, 3, 2, 1e-3)]
+        return [
+            *t.native_batch_norm(x, w, None, None, None, True, 0.1, 1e-3),
+            *t.native_layer_norm(x.transpose(1, 2), (4,), w, None, 1e-3),
+            *t.native_group_norm(x, w, None, 2, 4, 3, 2, 1e-3),
+        ]
 
     for a, b in zip(run(gradloom), run(torch), strict=True):
         assert str(a.dtype) == str(b.dtype) and tuple(a.shape) == tuple(b.shape)
         np.testing.assert_allclose(a.float().numpy(), b.float().numpy(), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("call", [
-    lambda t, f: f.layer_norm(t.ones(2, 3), (4,)),
-    lambda t, f: f.layer_norm(t.ones(2, 3), ()),
-    lambda t, f: f.layer_norm(t.ones(2, 3), (3,), t.ones(2)),
-    lambda t, f: f.group_norm(t.ones(2, 3), 2),
-    lambda t, f: f.group_norm(t.ones(2, 4), 2, t.ones(3)),
-    lambda t, f: f.rms_norm(t.ones(2, 3), (3,), t.ones(2)),
-    lambda t, f: f.batch_norm(t.ones(2, 3), None, None),
-    lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(2), t.ones(3)),
-    lambda t, f: f.batch_norm(t.ones(1, 3), None, None, training=True),
-    lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3), eps=-1.0),
-    lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3), training=True, eps=0.0),
-    lambda t, f: f.instance_norm(t.ones(2, 3, 2), use_input_stats=False),
-], ids=range(12))
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, f: f.layer_norm(t.ones(2, 3), (4,)),
+        lambda t, f: f.layer_norm(t.ones(2, 3), ()),
+        lambda t, f: f.layer_norm(t.ones(2, 3), (3,), t.ones(2)),
+        lambda t, f: f.group_norm(t.ones(2, 3), 2),
+        lambda t, f: f.group_norm(t.ones(2, 4), 2, t.ones(3)),
+        lambda t, f: f.rms_norm(t.ones(2, 3), (3,), t.ones(2)),
+        lambda t, f: f.batch_norm(t.ones(2, 3), None, None),
+        lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(2), t.ones(3)),
+        lambda t, f: f.batch_norm(t.ones(1, 3), None, None, training=True),
+        lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3), eps=-1.0),
+        lambda t, f: f.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3), training=True, eps=0.0),
+        lambda t, f: f.instance_norm(t.ones(2, 3, 2), use_input_stats=False),
+    ],
+    ids=range(12),
+)
 def test_errors(call):
     with pytest.raises((RuntimeError, ValueError)) as expected:
         call(torch, torch.nn.functional)

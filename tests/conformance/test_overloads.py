@@ -19,36 +19,56 @@ from tests.core.fake_tensor import FakeGenerator, FakeTensor, contiguous, fake_t
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures(fake_types.__name__)
 
-OPTIONS = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, " \
-          "bool? requires_grad=False"
+OPTIONS = (
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, "
+    "bool? requires_grad=False"
+)
 CONV = "Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, {} int[2] dilation=1, int groups=1"
 
 # Functions whose first parameter is `self` are methods, too. The order is PyTorch's order of trial.
 SIGNATURES = {
-    "sum": ["Tensor self, *, ScalarType? dtype=None",
-            "Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None"],
-    "max": ["Tensor self, *, Tensor? out=None", "Tensor self, Tensor other, *, Tensor? out=None",
-            "Tensor self, int dim, bool keepdim=False, *, Tensor[2]? out=None"],
-    "std": ["Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor? out=None",
-            "Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None",
-            "Tensor self, bool unbiased=True"],
+    "sum": [
+        "Tensor self, *, ScalarType? dtype=None",
+        "Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None",
+    ],
+    "max": [
+        "Tensor self, *, Tensor? out=None",
+        "Tensor self, Tensor other, *, Tensor? out=None",
+        "Tensor self, int dim, bool keepdim=False, *, Tensor[2]? out=None",
+    ],
+    "std": [
+        "Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor? out=None",
+        "Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None",
+        "Tensor self, bool unbiased=True",
+    ],
     "add": ["Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None"],
     "mul": ["Tensor|number self, Tensor|number other, *, Tensor? out=None"],
-    "pow": ["Tensor self, Tensor exponent, *, Tensor? out=None",
-            "Scalar self, Tensor exponent, *, Tensor? out=None",
-            "Tensor self, Scalar exponent, *, Tensor? out=None"],
-    "eq": ["Tensor self, Tensor other, *, Tensor? out=None",
-           "Tensor self, Scalar other, *, Tensor? out=None"],
-    "clamp": ["Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None",
-              "Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None"],
-    "where": ["Tensor condition", "Tensor condition, Tensor self, Tensor other, *, Tensor? out=None",
-              "Tensor condition, Scalar self, Tensor other", "Tensor condition, Tensor self, Scalar other",
-              "Tensor condition, Scalar self, Scalar other"],
-    "lerp": ["Tensor self, Tensor end, Tensor weight, *, Tensor? out=None",
-             "Tensor self, Tensor end, Scalar weight, *, Tensor? out=None"],
+    "pow": [
+        "Tensor self, Tensor exponent, *, Tensor? out=None",
+        "Scalar self, Tensor exponent, *, Tensor? out=None",
+        "Tensor self, Scalar exponent, *, Tensor? out=None",
+    ],
+    "eq": ["Tensor self, Tensor other, *, Tensor? out=None", "Tensor self, Scalar other, *, Tensor? out=None"],
+    "clamp": [
+        "Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None",
+        "Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None",
+    ],
+    "where": [
+        "Tensor condition",
+        "Tensor condition, Tensor self, Tensor other, *, Tensor? out=None",
+        "Tensor condition, Scalar self, Tensor other",
+        "Tensor condition, Tensor self, Scalar other",
+        "Tensor condition, Scalar self, Scalar other",
+    ],
+    "lerp": [
+        "Tensor self, Tensor end, Tensor weight, *, Tensor? out=None",
+        "Tensor self, Tensor end, Scalar weight, *, Tensor? out=None",
+    ],
     "masked_fill": ["Tensor self, Tensor mask, Tensor value", "Tensor self, Tensor mask, Scalar value"],
-    "mm": ["Tensor self, Tensor mat2, *, Tensor? out=None",
-           "Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor? out=None"],
+    "mm": [
+        "Tensor self, Tensor mat2, *, Tensor? out=None",
+        "Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor? out=None",
+    ],
     "neg": ["Tensor self, *, Tensor? out=None"],
     "atan2": ["Tensor self, Tensor other, *, Tensor? out=None"],
     "transpose": ["Tensor self, int dim0, int dim1"],
@@ -60,28 +80,38 @@ SIGNATURES = {
     "index_select": ["Tensor self, int dim, Tensor index, *, Tensor? out=None"],
     "cat": ["Tensor[] tensors, int dim=0, *, Tensor? out=None"],
     "stack": ["Tensor[] tensors, int dim=0, *, Tensor? out=None"],
-    "tensor_split": ["Tensor self, int[] indices, int dim=0",
-                     "Tensor self, Tensor tensor_indices_or_sections, int dim=0",
-                     "Tensor self, int sections, int dim=0"],
+    "tensor_split": [
+        "Tensor self, int[] indices, int dim=0",
+        "Tensor self, Tensor tensor_indices_or_sections, int dim=0",
+        "Tensor self, int sections, int dim=0",
+    ],
     "zeros": ["int[] size, *, Tensor? out=None, " + OPTIONS],
     "full": ["int[] size, Scalar fill_value, *, Tensor? out=None, " + OPTIONS],
-    "rand": ["int[] size, *, Generator? generator, Tensor? out=None, " + OPTIONS,
-             "int[] size, *, Tensor? out=None, " + OPTIONS],
-    "normal": ["Tensor mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
-               "Tensor mean, float std=1, *, Generator? generator=None, Tensor? out=None",
-               "float mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
-               "float mean, float std, int[] size, *, Generator? generator=None, Tensor? out=None, "
-               + OPTIONS],
-    "bernoulli": ["Tensor self, *, Generator? generator=None, Tensor? out=None",
-                  "Tensor self, float p, *, Generator? generator=None"],
+    "rand": [
+        "int[] size, *, Generator? generator, Tensor? out=None, " + OPTIONS,
+        "int[] size, *, Tensor? out=None, " + OPTIONS,
+    ],
+    "normal": [
+        "Tensor mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
+        "Tensor mean, float std=1, *, Generator? generator=None, Tensor? out=None",
+        "float mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
+        "float mean, float std, int[] size, *, Generator? generator=None, Tensor? out=None, " + OPTIONS,
+    ],
+    "bernoulli": [
+        "Tensor self, *, Generator? generator=None, Tensor? out=None",
+        "Tensor self, float p, *, Generator? generator=None",
+    ],
     "dropout": ["Tensor input, float p, bool train"],
     "allclose": ["Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False"],
     "conv2d": [CONV.format("int[2] padding=0,"), CONV.format('str padding="valid",')],
-    "max_pool2d": ["Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
-                   "bool ceil_mode=False"],
-    "upsample_bilinear2d": ["Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors",
-                            "Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, "
-                            "float? scales_w=None, *, Tensor? out=None"],
+    "max_pool2d": [
+        "Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False"
+    ],
+    "upsample_bilinear2d": [
+        "Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors",
+        "Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, "
+        "float? scales_w=None, *, Tensor? out=None",
+    ],
 }
 METHODS = {
     "view": ["Tensor self, ScalarType dtype", "Tensor self, int[] size"],
@@ -188,20 +218,34 @@ class Index:
         return 1
 
 
-VALUES = {"np": np, "i8": np.int8, "f32": np.float32, "npbool": np.bool_(False), "ONE": ONE.VALUE,
-          "index": Index()}
+VALUES = {"np": np, "i8": np.int8, "f32": np.float32, "npbool": np.bool_(False), "ONE": ONE.VALUE, "index": Index()}
 
 
 def of_torch():
     x = torch.ones(2, 3)
     functions = {name: getattr(torch, name, None) or getattr(torch._C._nn, name) for name in SIGNATURES}
-    return functions | VALUES | {
-        "x": x, "zero": torch.tensor(0), "one": torch.tensor(1), "three": torch.tensor(3),
-        "half": torch.tensor(0.5), "true": torch.tensor(True), "row": torch.tensor([0, 1]),
-        "grad": torch.tensor(1.0, requires_grad=True),
-        "b": x > 0, "b01": x, "image": torch.ones(1, 1, 4, 4), "kernel": torch.ones(1, 1, 2, 2),
-        "generator": torch.Generator(), "int32": torch.int32, "int64": torch.int64,
-        "contiguous_format": torch.contiguous_format}
+    return (
+        functions
+        | VALUES
+        | {
+            "x": x,
+            "zero": torch.tensor(0),
+            "one": torch.tensor(1),
+            "three": torch.tensor(3),
+            "half": torch.tensor(0.5),
+            "true": torch.tensor(True),
+            "row": torch.tensor([0, 1]),
+            "grad": torch.tensor(1.0, requires_grad=True),
+            "b": x > 0,
+            "b01": x,
+            "image": torch.ones(1, 1, 4, 4),
+            "kernel": torch.ones(1, 1, 2, 2),
+            "generator": torch.Generator(),
+            "int32": torch.int32,
+            "int64": torch.int64,
+            "contiguous_format": torch.contiguous_format,
+        }
+    )
 
 
 @pytest.fixture
@@ -209,17 +253,33 @@ def of_gradloom():
     def entries(signatures):
         return [(f"({signature})", lambda *args, **kwargs: None) for signature in signatures]
 
-    methods = {name: s for name, s in SIGNATURES.items()
-               if s[-1].startswith(("Tensor self", "Tensor|number self"))}
+    methods = {name: s for name, s in SIGNATURES.items() if s[-1].startswith(("Tensor self", "Tensor|number self"))}
     methods["pow"] = [s for s in SIGNATURES["pow"] if s.startswith("Tensor")]
-    T = type("Tensor", (FakeTensor,), {
-        name: overloaded_method(name, entries(s)) for name, s in (methods | METHODS).items()})
-    return {name: overloaded_function(name, entries(s)) for name, s in SIGNATURES.items()} | VALUES | {
-        "x": T(np.ones((2, 3))), "zero": T(0), "one": T(1), "three": T(3), "half": T(0.5), "true": T(True),
-        "row": T([0, 1]), "grad": T(1.0, requires_grad=True), "b": T(np.ones((2, 3), bool)),
-        "b01": T(np.ones((2, 3))),
-        "image": T(np.ones((1, 1, 4, 4))), "kernel": T(np.ones((1, 1, 2, 2))), "generator": FakeGenerator(),
-        "int32": int64, "int64": int64, "contiguous_format": contiguous}
+    T = type(
+        "Tensor", (FakeTensor,), {name: overloaded_method(name, entries(s)) for name, s in (methods | METHODS).items()}
+    )
+    return (
+        {name: overloaded_function(name, entries(s)) for name, s in SIGNATURES.items()}
+        | VALUES
+        | {
+            "x": T(np.ones((2, 3))),
+            "zero": T(0),
+            "one": T(1),
+            "three": T(3),
+            "half": T(0.5),
+            "true": T(True),
+            "row": T([0, 1]),
+            "grad": T(1.0, requires_grad=True),
+            "b": T(np.ones((2, 3), bool)),
+            "b01": T(np.ones((2, 3))),
+            "image": T(np.ones((1, 1, 4, 4))),
+            "kernel": T(np.ones((1, 1, 2, 2))),
+            "generator": FakeGenerator(),
+            "int32": int64,
+            "int64": int64,
+            "contiguous_format": contiguous,
+        }
+    )
 
 
 def outcome(call, names):
@@ -230,7 +290,7 @@ def outcome(call, names):
             eval(call, {}, names)
     except TypeError as error:
         return str(error)
-    except RuntimeError as error:               # accepted by the parser, refused by the operator
+    except RuntimeError as error:  # accepted by the parser, refused by the operator
         assert "shape" in str(error) or "boolean" in str(error).lower(), error
     return None
 
@@ -253,14 +313,13 @@ def reasons(message):
     PyTorch compares names of types as text, and marks every keyword and every value of an optional parameter.
     """
     lines = (message or "").replace("!, )", ")").replace("!", "").splitlines()
-    return {line: reason.strip() for line, reason in zip(lines, lines[1:], strict=False)
-            if "didn't match" in reason}
+    return {line: reason.strip() for line, reason in zip(lines, lines[1:], strict=False) if "didn't match" in reason}
 
 
 @pytest.mark.parametrize("call", calls())
 def test_calls_are_taken_or_refused_as_pytorch_does(call, of_gradloom):
     theirs = outcome(call, of_torch())
-    for _ in range(2):                          # decided, then remembered
+    for _ in range(2):  # decided, then remembered
         ours = outcome(call, of_gradloom)
         assert comparable(ours) == comparable(theirs)
         assert (ours or "").endswith("\n") == (theirs or "").endswith("\n")
@@ -272,8 +331,7 @@ def test_calls_are_taken_or_refused_as_pytorch_does(call, of_gradloom):
 def test_every_native_schema_is_understood():
     folder = Path(pytest.importorskip("torchgen").__file__).parent
     path = folder / "packaged/ATen/native/native_functions.yaml"
-    schemas = [line.partition(":")[2].strip() for line in path.read_text().splitlines()
-               if line.startswith("- func:")]
+    schemas = [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("- func:")]
     refused = set()
     for schema in schemas:
         try:

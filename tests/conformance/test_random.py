@@ -186,11 +186,7 @@ def test_sequences_share_the_cached_normal():
 def test_golden_values_are_up_to_date():
     golden = json.loads(random_reference.GOLDEN.read_text())
     assert [
-        {
-            **stream,
-            "calls": [{k: v for k, v in c.items() if k != "values"} for c in stream["calls"]],
-            "following": None,
-        }
+        {**stream, "calls": [{k: v for k, v in c.items() if k != "values"} for c in stream["calls"]], "following": None}
         for stream in golden
     ] == [{**json.loads(json.dumps(stream)), "following": None} for stream in random_reference.streams()]
     for stream in golden:

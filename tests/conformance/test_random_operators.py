@@ -48,8 +48,7 @@ CALLS = {
     "dropout all": lambda t, n, d: t.nn.functional.dropout(t.ones(n, 3, dtype=d), 1.0),
     "dropout in place": lambda t, n, d: t.nn.functional.dropout(t.ones(n, 3, dtype=d), 0.5, inplace=True),
     "alpha_dropout": lambda t, n, d: t.nn.functional.alpha_dropout(t.ones(n, 3, dtype=d), 0.3, True),
-    "feature_alpha_dropout": lambda t, n, d: t.nn.functional.feature_alpha_dropout(
-        t.ones(n, 3, 2, dtype=d), 0.3, True),
+    "feature_alpha_dropout": lambda t, n, d: t.nn.functional.feature_alpha_dropout(t.ones(n, 3, 2, dtype=d), 0.3, True),
     "dropout1d": lambda t, n, d: t.nn.functional.dropout1d(t.ones(n, 3, 2, dtype=d), 0.5, True),
     "dropout2d": lambda t, n, d: t.nn.functional.dropout2d(t.ones(n, 3, 2, 2, dtype=d), 0.5, True),
     "dropout3d": lambda t, n, d: t.nn.functional.dropout3d(t.ones(n, 3, 2, 2, 2, dtype=d), 0.5, True),
@@ -58,8 +57,13 @@ CALLS = {
     "rrelu": lambda t, n, d: t.nn.functional.rrelu(-t.ones(n, 3, dtype=d), training=True),
 }
 # PyTorch refuses one of the steps before the random operator where we compute it, or with other words.
-SKIPPED = {("rrelu", "bool"), ("multinomial", "bool"), ("multinomial", "complex64"), ("poisson", "bool"),
-           ("poisson", "complex64")}
+SKIPPED = {
+    ("rrelu", "bool"),
+    ("multinomial", "bool"),
+    ("multinomial", "complex64"),
+    ("poisson", "bool"),
+    ("poisson", "complex64"),
+}
 
 
 def numbers(tensor):
@@ -95,23 +99,39 @@ def test_same_numbers(name, dtype):
 
 def test_a_program_of_many_calls():
     """One seed, and numbers of all kinds one after the other."""
+
     def run(t):
         t.manual_seed(11)
         found = []
         for n in range(101):
-            found += [t.randn(n), t.rand(n), t.randperm(n), t.empty(n).normal_(), t.randint(5, (n,)),
-                      t.empty(n, 2).t().normal_(), t.empty(n, dtype=t.float64).exponential_()]
+            found += [
+                t.randn(n),
+                t.rand(n),
+                t.randperm(n),
+                t.empty(n).normal_(),
+                t.randint(5, (n,)),
+                t.empty(n, 2).t().normal_(),
+                t.empty(n, dtype=t.float64).exponential_(),
+            ]
         return [f.numpy() for f in found]
 
     for a, b in zip(run(gradloom), run(torch), strict=True):
         assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("make", [
-    lambda t: t.nn.Linear(7, 5), lambda t: t.nn.Conv2d(3, 4, 3), lambda t: t.nn.Conv1d(4, 4, 5, groups=2),
-    lambda t: t.nn.ConvTranspose2d(3, 4, 3), lambda t: t.nn.Embedding(9, 4), lambda t: t.nn.Bilinear(2, 3, 4),
-    lambda t: t.nn.Sequential(t.nn.Linear(5, 6), t.nn.ReLU(), t.nn.Linear(6, 2)),
-], ids=["Linear", "Conv2d", "Conv1d", "ConvTranspose2d", "Embedding", "Bilinear", "Sequential"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t.nn.Linear(7, 5),
+        lambda t: t.nn.Conv2d(3, 4, 3),
+        lambda t: t.nn.Conv1d(4, 4, 5, groups=2),
+        lambda t: t.nn.ConvTranspose2d(3, 4, 3),
+        lambda t: t.nn.Embedding(9, 4),
+        lambda t: t.nn.Bilinear(2, 3, 4),
+        lambda t: t.nn.Sequential(t.nn.Linear(5, 6), t.nn.ReLU(), t.nn.Linear(6, 2)),
+    ],
+    ids=["Linear", "Conv2d", "Conv1d", "ConvTranspose2d", "Embedding", "Bilinear", "Sequential"],
+)
 def test_modules_start_from_the_same_weights(make):
     torch.manual_seed(4)
     expected = make(torch).state_dict()

@@ -150,8 +150,14 @@ def describe(node):
     saved = {name: value(getattr(node, name)) for name in shown if name.startswith("_saved_")}
     metadata = [(list(m.shape), str(m.dtype), str(m.device)) for m in node._input_metadata]
     raw = sorted(name for name in shown if name.startswith("_raw_saved_"))
-    return (type(node).__name__, node.name(), rounded(saved), raw, metadata,
-            [(describe(n), nr) for n, nr in node.next_functions])
+    return (
+        type(node).__name__,
+        node.name(),
+        rounded(saved),
+        raw,
+        metadata,
+        [(describe(n), nr) for n, nr in node.next_functions],
+    )
 
 
 def rounded(saved):

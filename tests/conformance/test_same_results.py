@@ -12,8 +12,9 @@ FILES = sorted(FOLDER.glob("*.txt"))
 
 
 def results(library: str, path: Path) -> list[list[str]]:
-    done = subprocess.run([sys.executable, FOLDER / "run.py", library, path],
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, FOLDER / "run.py", library, path], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -22,8 +23,11 @@ def results(library: str, path: Path) -> list[list[str]]:
 def test_programs_show_the_same(path):
     theirs, ours = results("torch", path), results("gradloom", path)
     assert len(theirs) == len(ours) > 10
-    different = [f"{line}\n    PyTorch:  {a}\n    gradloom: {b}"
-                 for (line, a), (_, b) in zip(theirs, ours, strict=True) if a != b]
+    different = [
+        f"{line}\n    PyTorch:  {a}\n    gradloom: {b}"
+        for (line, a), (_, b) in zip(theirs, ours, strict=True)
+        if a != b
+    ]
     assert not different, "\n".join(different)
 
 

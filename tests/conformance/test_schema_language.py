@@ -50,9 +50,7 @@ def test_derived_variants_are_those_that_pytorch_has():
                         different.append(str(theirs))
     assert compared > 900
     # The functional form of this one has no default for p.
-    assert different == [
-        "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
-    ]
+    assert different == ["bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"]
 
 
 def _arguments(schema):

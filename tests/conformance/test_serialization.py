@@ -7,8 +7,23 @@ import torch
 
 import gradloom
 
-TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16",
-         "float32", "float64", "complex64", "complex128"]
+TYPES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 WAYS = [(gradloom, torch), (torch, gradloom)]
 
 
@@ -30,8 +45,9 @@ def test_every_dtype(writer, reader, name):
 @pytest.mark.parametrize("writer, reader", WAYS, ids=["to PyTorch", "from PyTorch"])
 def test_the_state_of_a_network_and_its_optimizer(writer, reader):
     def build(library):
-        module = library.nn.Sequential(library.nn.Conv2d(1, 2, 3), library.nn.BatchNorm2d(2), library.nn.Flatten(),
-                                       library.nn.Linear(8, 1))
+        module = library.nn.Sequential(
+            library.nn.Conv2d(1, 2, 3), library.nn.BatchNorm2d(2), library.nn.Flatten(), library.nn.Linear(8, 1)
+        )
         return module, library.optim.Adam(module.parameters(), lr=0.01)
 
     module, optimizer = build(writer)

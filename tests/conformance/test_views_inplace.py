@@ -178,9 +178,7 @@ class Machine:
         names = list(self.tensors)
         found = {}
         for name, t in self.tensors.items():
-            base = next(
-                (n for n in names if t._base is not None and self.tensors[n] is t._base), t._base is not None
-            )
+            base = next((n for n in names if t._base is not None and self.tensors[n] is t._base), t._base is not None)
             found[name] = {
                 "values": t.detach().tolist(),
                 "shape": tuple(t.shape),

@@ -36,14 +36,25 @@ EXAMPLES = 3
 WAYS = ("all", "first", "others")
 DERIVATIVES = ("gradients", "tangents")
 # What vmap refuses with reason: the message says why.
-REFUSALS = ("randomness error mode", "dynamic shape", "data-dependent control flow", "calling .item()", "have storage",
-            "depends on the values", "boolean mask", "num_classes", "inplace arithmetic", "which all examples share",
-            "is not possible because there exists", "another size", "without out=", "Batch norm got a batched",
-            "not contiguous has no batching rule")
+REFUSALS = (
+    "randomness error mode",
+    "dynamic shape",
+    "data-dependent control flow",
+    "calling .item()",
+    "have storage",
+    "depends on the values",
+    "boolean mask",
+    "num_classes",
+    "inplace arithmetic",
+    "which all examples share",
+    "is not possible because there exists",
+    "another size",
+    "without out=",
+    "Batch norm got a batched",
+    "not contiguous has no batching rule",
+)
 # What differs, and why.
-KNOWN = {
-    "addr": "the derivative with respect to a factor that is nan, with alpha 0",
-}
+KNOWN = {"addr": "the derivative with respect to a factor that is nan, with alpha 0"}
 
 
 def examples(tensor) -> list:
@@ -127,8 +138,9 @@ class Derived:
             return []
 
         def grad(given, batched):
-            return gradloom.autograd.grad(outputs, self.points, given, retain_graph=True, allow_unused=True,
-                                          is_grads_batched=batched)
+            return gradloom.autograd.grad(
+                outputs, self.points, given, retain_graph=True, allow_unused=True, is_grads_batched=batched
+            )
 
         if at_once:
             return list(grad(vectors, True))
@@ -173,8 +185,10 @@ def differing(found, expected) -> str | None:
             continue
         if f.shape != e.shape or f.dtype != e.dtype:
             return f"result {i} is {f.dtype} {tuple(f.shape)}, not {e.dtype} {tuple(e.shape)}"
-        a, b = (np.asarray(t._array).astype(np.float32 if t.dtype is gradloom.bfloat16 else t._array.dtype)
-                for t in (f.detach(), e.detach()))
+        a, b = (
+            np.asarray(t._array).astype(np.float32 if t.dtype is gradloom.bfloat16 else t._array.dtype)
+            for t in (f.detach(), e.detach())
+        )
         if not np.allclose(a, b, rtol=1e-6, atol=1e-7, equal_nan=True):
             return f"result {i} differs by {np.nanmax(np.abs(a - b))}"
     return None
@@ -288,6 +302,9 @@ def test_vmap_is_a_loop_over_examples(family):
         by_operator = of_family(family, counts)
     print(family, dict(counts), sorted(answer._warned))
     wrong = [line for name, lines in by_operator.items() if name not in KNOWN for line in lines]
-    fixed = [f"{name} agrees now: take it from the list" for name, lines in by_operator.items()
-             if name in KNOWN and not lines]
+    fixed = [
+        f"{name} agrees now: take it from the list"
+        for name, lines in by_operator.items()
+        if name in KNOWN and not lines
+    ]
     assert wrong + fixed == []

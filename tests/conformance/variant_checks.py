@@ -89,9 +89,7 @@ def out(case: Case, result: Any) -> str | None:
     right = [_out_record(case, output, False) for output in outputs]
     empty = [_out_record(case, output, True) for output in outputs]
     return (
-        _filled_out(case, right, "out")
-        or _filled_out(case, empty, "resized out")
-        or _differentiated_out(case, right)
+        _filled_out(case, right, "out") or _filled_out(case, empty, "resized out") or _differentiated_out(case, right)
     )
 
 
@@ -115,11 +113,7 @@ def _differentiated_out(case: Case, records: list[TensorRecord]) -> str | None:
     actual = raised(case.candidate)
     if actual is None:
         return f"out= with inputs that require grad: {type(expected).__name__} expected, nothing raised"
-    return (
-        None
-        if same_error_class(expected, actual)
-        else f"{type(expected).__name__} expected, {describe(actual)}"
-    )
+    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
 
 
 def _without_grad(case: Case, library: Library) -> Any:

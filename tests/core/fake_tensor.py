@@ -61,11 +61,17 @@ contiguous = FakeFormat()
 def fake_types():
     """The parser knows the fakes, and afterwards again what it knew before."""
     previous = overloads.register_types(
-        Tensor=FakeTensor, dtype=FakeType, device=FakeDevice, Generator=FakeGenerator, layout=FakeLayout,
-        memory_format=FakeFormat, python_dtypes={float: float64, int: int64, bool: boolean},
+        Tensor=FakeTensor,
+        dtype=FakeType,
+        device=FakeDevice,
+        Generator=FakeGenerator,
+        layout=FakeLayout,
+        memory_format=FakeFormat,
+        python_dtypes={float: float64, int: int64, bool: boolean},
         constants={"long": int64, "contiguous_format": contiguous},
         wrapped_number=lambda number: ("wrapped", number),
         handle_torch_function=lambda parser, args, kwargs: ("overridden", parser.public, args, kwargs),
-        disabled_torch_function=None)
+        disabled_torch_function=None,
+    )
     yield
     overloads.register_types(**previous)

@@ -82,11 +82,7 @@ def test_tensor_copies_and_from_numpy_shares():
 def test_a_part_of_an_array_begins_its_own_storage():
     array = np.arange(10.0)
     part = L.from_numpy(array[2:8:2])
-    assert (part.storage_offset(), part.stride(), part.as_strided((2,), (1,), 0).tolist()) == (
-        0,
-        (2,),
-        [2.0, 3.0],
-    )
+    assert (part.storage_offset(), part.stride(), part.as_strided((2,), (1,), 0).tolist()) == (0, (2,), [2.0, 3.0])
     part.mul_(10)
     assert array.tolist()[:5] == [0, 1, 20, 3, 40]
 
@@ -108,9 +104,7 @@ def test_copies_and_pickles():
     x = L.tensor([1.0, 2.0], requires_grad=True)
     x.note = "kept"
     for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        assert (
-            other.tolist() == [1.0, 2.0] and other.requires_grad and other.note == "kept" and other is not x
-        )
+        assert other.tolist() == [1.0, 2.0] and other.requires_grad and other.note == "kept" and other is not x
     with pytest.raises(RuntimeError, match="deepcopy"):
         copy.deepcopy(x * 2)
     y = L.ones(2, dtype=L.bfloat16)

@@ -41,24 +41,28 @@ def test_help_shows_the_signature_and_every_overload():
 
 def test_an_inplace_variant_points_at_its_operator():
     assert gradloom.Tensor.mul_.__doc__.splitlines()[2].strip() == (
-        "mul.Tensor, written into self; see there for the derivative.")
+        "mul.Tensor, written into self; see there for the derivative."
+    )
 
 
 def test_an_inplace_operator_with_an_entry_of_its_own_shows_that():
     assert "from the entry elu_ of derivatives.yaml" in gradloom._operators.elu_.__doc__
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("absolute", "Made of other operators by composite.elementwise.absolute, and differentiable through them."),
-    ("floor_divide", "Its derivative is not implemented."),
-    ("argmax", "Its result never requires a gradient."),
-    ("expand_copy", "ExpandBackward0_copy, from the entry expand of derivatives.yaml."),
-    ("std_mean", "where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁"),
-    ("aminmax", "g_min = ∂L/∂min, g_max = ∂L/∂max"),
-    ("unbind", "g = the gradients of all results"),
-    ("topk", "g = ∂L/∂values"),
-    ("prod", "prod_backward: d(prod x)/dx_k = prod over j != k of x_j."),
-])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("absolute", "Made of other operators by composite.elementwise.absolute, and differentiable through them."),
+        ("floor_divide", "Its derivative is not implemented."),
+        ("argmax", "Its result never requires a gradient."),
+        ("expand_copy", "ExpandBackward0_copy, from the entry expand of derivatives.yaml."),
+        ("std_mean", "where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁"),
+        ("aminmax", "g_min = ∂L/∂min, g_max = ∂L/∂max"),
+        ("unbind", "g = the gradients of all results"),
+        ("topk", "g = ∂L/∂values"),
+        ("prod", "prod_backward: d(prod x)/dx_k = prod over j != k of x_j."),
+    ],
+)
 def test_what_else_a_docstring_says(name, words):
     assert words in getattr(gradloom._operators, name).__doc__
 
@@ -76,8 +80,10 @@ def test_every_overload_is_named_in_the_docstring_of_its_function():
 
 def test_docstrings_survive_python_without_them():
     """`python -OO` has none; overloads then show the signatures that the parser knows."""
-    code = ("import gradloom; assert gradloom.mul.__doc__ is None; "
-            "assert gradloom.sum.__doc__.startswith('sum(Tensor self'); print(gradloom.ones(2).sum())")
+    code = (
+        "import gradloom; assert gradloom.mul.__doc__ is None; "
+        "assert gradloom.sum.__doc__.startswith('sum(Tensor self'); print(gradloom.ones(2).sum())"
+    )
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "tensor(2.)\n"

@@ -68,14 +68,14 @@ def test_create_graph_gives_higher_derivatives():
     y = (x * x * x * x).sum()
     orders = []
     for _ in range(4):
-        y, = grad(y, x, create_graph=True)
+        (y,) = grad(y, x, create_graph=True)
         orders.append(y.item())
     assert orders == [32.0, 48.0, 48.0, 24.0]
 
 
 def test_grad_leaves_grad_alone():
     x, w = leaf(2.0), leaf(5.0)
-    g, = grad(x * w, x, torch.tensor([1.0], dtype=torch.float64))
+    (g,) = grad(x * w, x, torch.tensor([1.0], dtype=torch.float64))
     assert g.tolist() == [5.0] and x.grad is None and w.grad is None
 
 

@@ -48,10 +48,13 @@ def test_hook_needs_a_gradient():
         torch.tensor(1.0).register_hook(print)
 
 
-@pytest.mark.parametrize(("bad", "error", "words"), [
-    (lambda g: 3, TypeError, "expected Variable, but hook returned 'int'"),
-    (lambda g: g.sum(), RuntimeError, "has changed the size of value"),
-])
+@pytest.mark.parametrize(
+    ("bad", "error", "words"),
+    [
+        (lambda g: 3, TypeError, "expected Variable, but hook returned 'int'"),
+        (lambda g: g.sum(), RuntimeError, "has changed the size of value"),
+    ],
+)
 def test_a_hook_that_returns_nonsense(bad, error, words):
     x = leaf(1.0, 2.0)
     y = x * 2

@@ -26,6 +26,7 @@ def seen(answers, monkeypatch):
     def answer(call):
         calls.append((call.wrapper.__name__, call.args))
         return call.below(PROFILER)
+
     answers[PROFILER] = answer
     monkeypatch.setattr(state, "flags", state.flags | INTERCEPT)
     return calls
@@ -66,6 +67,7 @@ def compute(call):
         finally:
             state.flags = flags
         return held(result)
+
     return recording(call.wrapper)(kernel, *call.args)
 
 
@@ -99,13 +101,16 @@ def test_an_answer_stands_in_for_the_operator(answers, monkeypatch):
     assert torch.ones(2) == "mine"
 
 
-@pytest.mark.parametrize("program", [
-    lambda x: (x * 3).sum(),                       # a guarded wrapper, and one behind the parser
-    lambda x: (2 * x).relu().sum(dim=0),
-    lambda x: torch.cat([x, x * x]).sum(),         # in a list
-    lambda x: x.view(3, 1).squeeze(1).exp().sum(),
-    lambda x: torch.max(x * x, dim=0)[0],
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * 3).sum(),  # a guarded wrapper, and one behind the parser
+        lambda x: (2 * x).relu().sum(dim=0),
+        lambda x: torch.cat([x, x * x]).sum(),  # in a list
+        lambda x: x.view(3, 1).squeeze(1).exp().sum(),
+        lambda x: torch.max(x * x, dim=0)[0],
+    ],
+)
 def test_gradients_flow_through_tensors_that_somebody_else_computes_with(answers, program):
     answers[PYTHON] = compute
     values = torch.tensor([1.0, -2.0, 3.0])
@@ -116,7 +121,7 @@ def test_gradients_flow_through_tensors_that_somebody_else_computes_with(answers
     found = program(x)
     assert isinstance(found, Held) and found.requires_grad
     assert found.inner.tolist() == expected.tolist()
-    grad, = torch.autograd.grad(found, x, held(torch.ones(())))
+    (grad,) = torch.autograd.grad(found, x, held(torch.ones(())))
     assert grad.inner.tolist() == plain.grad.tolist()
 
 

@@ -9,10 +9,20 @@ from gradloom.interception import Metadata
 
 FOUND = Metadata((2, 3), np.dtype("float64"))
 READS = {
-    "asarray": np.asarray, "ufunc": lambda m: np.add(m, m), "function": np.sum, "operator": lambda m: m + 1,
-    "from the right": lambda m: 1 - m, "of an array": lambda m: np.ones(3) * m, "method": lambda m: m.sum(),
-    "item": lambda m: m.item(), "index": lambda m: m[0], "truth": bool, "number": float, "each": list,
-    "comparison": lambda m: m == 1, "in a list": lambda m: np.concatenate([m, m]),
+    "asarray": np.asarray,
+    "ufunc": lambda m: np.add(m, m),
+    "function": np.sum,
+    "operator": lambda m: m + 1,
+    "from the right": lambda m: 1 - m,
+    "of an array": lambda m: np.ones(3) * m,
+    "method": lambda m: m.sum(),
+    "item": lambda m: m.item(),
+    "index": lambda m: m[0],
+    "truth": bool,
+    "number": float,
+    "each": list,
+    "comparison": lambda m: m == 1,
+    "in a list": lambda m: np.concatenate([m, m]),
 }
 
 

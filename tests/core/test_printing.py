@@ -17,10 +17,7 @@ TEXTS = [
     ("L.zeros(0, 3)", "tensor([], size=(0, 3))"),
     ("L.zeros(0, dtype=L.int64)", "tensor([], dtype=torch.int64)"),
     ("L.arange(2000)", "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
-    (
-        "L.ones(3, dtype=L.float64, requires_grad=True)",
-        "tensor([1., 1., 1.], dtype=torch.float64, requires_grad=True)",
-    ),
+    ("L.ones(3, dtype=L.float64, requires_grad=True)", "tensor([1., 1., 1.], dtype=torch.float64, requires_grad=True)"),
     ("L.ones(3, requires_grad=True) * 2", "tensor([2., 2., 2.], grad_fn=<MulBackward0>)"),
     ("L.ones(2, dtype=L.bfloat16)", "tensor([1., 1.], dtype=torch.bfloat16)"),
     (

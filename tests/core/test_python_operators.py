@@ -13,21 +13,47 @@ X = torch.tensor([5.0, -3.0])
 I = torch.tensor([5, -3])  # noqa: E741
 
 ARITHMETIC = {
-    operator.add: [7.0, -1.0], operator.sub: [3.0, -5.0], operator.mul: [10.0, -6.0], operator.truediv: [2.5, -1.5],
-    operator.floordiv: [2.0, -2.0], operator.mod: [1.0, 1.0], operator.pow: [25.0, 9.0],
+    operator.add: [7.0, -1.0],
+    operator.sub: [3.0, -5.0],
+    operator.mul: [10.0, -6.0],
+    operator.truediv: [2.5, -1.5],
+    operator.floordiv: [2.0, -2.0],
+    operator.mod: [1.0, 1.0],
+    operator.pow: [25.0, 9.0],
 }
 SWAPPED = {
-    operator.add: [7.0, -1.0], operator.sub: [-3.0, 5.0], operator.mul: [10.0, -6.0], operator.truediv: [0.4, -2 / 3],
-    operator.floordiv: [0.0, -1.0], operator.mod: [2.0, -1.0], operator.pow: [32.0, 0.125],
+    operator.add: [7.0, -1.0],
+    operator.sub: [-3.0, 5.0],
+    operator.mul: [10.0, -6.0],
+    operator.truediv: [0.4, -2 / 3],
+    operator.floordiv: [0.0, -1.0],
+    operator.mod: [2.0, -1.0],
+    operator.pow: [32.0, 0.125],
 }
 COMPARISONS = {
-    operator.eq: [False, False], operator.ne: [True, True], operator.lt: [False, True], operator.le: [False, True],
-    operator.gt: [True, False], operator.ge: [True, False],
+    operator.eq: [False, False],
+    operator.ne: [True, True],
+    operator.lt: [False, True],
+    operator.le: [False, True],
+    operator.gt: [True, False],
+    operator.ge: [True, False],
 }
-BITS = {operator.and_: [0, 0], operator.or_: [7, -1], operator.xor: [7, -1], operator.lshift: [20, -12],
-        operator.rshift: [1, -1]}
-INPLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod,
-           operator.ipow]
+BITS = {
+    operator.and_: [0, 0],
+    operator.or_: [7, -1],
+    operator.xor: [7, -1],
+    operator.lshift: [20, -12],
+    operator.rshift: [1, -1],
+}
+INPLACE = [
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.itruediv,
+    operator.ifloordiv,
+    operator.imod,
+    operator.ipow,
+]
 
 
 class Stranger:
@@ -149,11 +175,20 @@ def test_integers_divided_by_zero():
     assert (I / 0).tolist() == [float("inf"), float("-inf")]
 
 
-@pytest.mark.parametrize(("expression", "node"), [
-    (lambda x: 1 - x, "RsubBackward1"), (lambda x: 2 / x, "MulBackward0"), (lambda x: 2**x, "PowBackward2"),
-    (lambda x: x**2, "PowBackward0"), (lambda x: x**x, "PowBackward1"), (lambda x: x / 2, "DivBackward0"),
-    (lambda x: x % 2, "RemainderBackward0"), (lambda x: 2 + x, "AddBackward0"), (lambda x: x // 2, "NotImplemented"),
-])
+@pytest.mark.parametrize(
+    ("expression", "node"),
+    [
+        (lambda x: 1 - x, "RsubBackward1"),
+        (lambda x: 2 / x, "MulBackward0"),
+        (lambda x: 2**x, "PowBackward2"),
+        (lambda x: x**2, "PowBackward0"),
+        (lambda x: x**x, "PowBackward1"),
+        (lambda x: x / 2, "DivBackward0"),
+        (lambda x: x % 2, "RemainderBackward0"),
+        (lambda x: 2 + x, "AddBackward0"),
+        (lambda x: x // 2, "NotImplemented"),
+    ],
+)
 def test_nodes(expression, node):
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     assert type(expression(x).grad_fn).__name__ == node

@@ -88,14 +88,17 @@ def test_gradients_of_what_is_drawn_are_zero():
     assert mean.grad.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("error, message, call", [
-    (RuntimeError, "std >= 0.0", lambda: gl.empty(2).normal_(0, -1)),
-    (RuntimeError, "from=2 > to=1", lambda: gl.empty(2).uniform_(2, 1)),
-    (RuntimeError, "negative dimension", lambda: gl.rand(-1)),
-    (RuntimeError, "2\\^24", lambda: gl.multinomial(gl.empty(1).expand(2**24 + 1), 1)),
-    (RuntimeError, "dropout probability", lambda: gl.dropout(gl.ones(2), 1.5, True)),
-    (TypeError, "Generator", lambda: gl.rand(2, generator=3)),
-])
+@pytest.mark.parametrize(
+    "error, message, call",
+    [
+        (RuntimeError, "std >= 0.0", lambda: gl.empty(2).normal_(0, -1)),
+        (RuntimeError, "from=2 > to=1", lambda: gl.empty(2).uniform_(2, 1)),
+        (RuntimeError, "negative dimension", lambda: gl.rand(-1)),
+        (RuntimeError, "2\\^24", lambda: gl.multinomial(gl.empty(1).expand(2**24 + 1), 1)),
+        (RuntimeError, "dropout probability", lambda: gl.dropout(gl.ones(2), 1.5, True)),
+        (TypeError, "Generator", lambda: gl.rand(2, generator=3)),
+    ],
+)
 def test_errors(error, message, call):
     with pytest.raises(error, match=message):
         call()

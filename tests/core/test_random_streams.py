@@ -79,12 +79,7 @@ def test_box_muller_is_normal(draws):
 def test_shuffle_is_the_sequence_of_swaps(n):
     draws = np.random.default_rng(n).integers(0, 1 << 32, n - 1)
     first = np.arange(n - 1)
-    for targets in (
-        first + draws % (n - first),
-        first.copy(),
-        np.full(n - 1, n - 1),
-        np.maximum(first, n // 2),
-    ):
+    for targets in (first + draws % (n - first), first.copy(), np.full(n - 1, n - 1), np.maximum(first, n // 2)):
         expected = list(range(n))
         for i, j in enumerate(targets.tolist()):
             expected[i], expected[j] = expected[j], expected[i]
@@ -120,16 +115,8 @@ def test_no_block_is_lost_between_threads():
         (RuntimeError, "from=2 > to=1", lambda s, x: kernels.uniform_(s, x, 2, 1)),
         (RuntimeError, "from is out of bounds for float", lambda s, x: kernels.uniform_(s, x, 1e39, 2e39)),
         (RuntimeError, "to-from to exceed the limit", lambda s, x: kernels.uniform_(s, x, -3e38, 3e38)),
-        (
-            NotImplementedError,
-            "not implemented for 'Long'",
-            lambda s, x: kernels.uniform_(s, x.astype(np.int64)),
-        ),
-        (
-            RuntimeError,
-            "normal expects std >= 0.0, but found std -1",
-            lambda s, x: kernels.normal_(s, x, 0, -1),
-        ),
+        (NotImplementedError, "not implemented for 'Long'", lambda s, x: kernels.uniform_(s, x.astype(np.int64))),
+        (RuntimeError, "normal expects std >= 0.0, but found std -1", lambda s, x: kernels.normal_(s, x, 0, -1)),
         (RuntimeError, "all elements of std >= 0.0", lambda s, x: kernels.normal_each(s, 0.0, x - 1)),
         (RuntimeError, "non-complex", lambda s, x: kernels.normal_each(s, 0.0, x.astype(np.complex64))),
         (RuntimeError, "found lambda=0", lambda s, x: kernels.exponential_(s, x, 0)),
@@ -145,11 +132,7 @@ def test_no_block_is_lost_between_threads():
             lambda s, x: kernels.random_(s, x.astype(np.uint8), 0, 300),
         ),
         (RuntimeError, "negative dimension -1", lambda s, x: kernels.randperm(s, -1, np.dtype(np.int64))),
-        (
-            RuntimeError,
-            "n cannot be greater than 2049",
-            lambda s, x: kernels.randperm(s, 3000, np.dtype(np.float16)),
-        ),
+        (RuntimeError, "n cannot be greater than 2049", lambda s, x: kernels.randperm(s, 3000, np.dtype(np.float16))),
         (RuntimeError, "n_sample > prob_dist", lambda s, x: kernels.multinomial(s, x + 1, 9)),
         (RuntimeError, "n_sample <= 0", lambda s, x: kernels.multinomial(s, x + 1, 0)),
         (RuntimeError, "sum of probabilities <= 0", lambda s, x: kernels.multinomial(s, x, 1)),

@@ -91,7 +91,7 @@ def test_saved_attributes_and_metadata():
     assert Z.grad_fn._saved_self is b
     for result in (X, Y, Z, Q):
         assert result.output_nr == 0
-        metadata, = result.grad_fn._input_metadata
+        (metadata,) = result.grad_fn._input_metadata
         assert metadata.shape == []
         assert metadata.dtype is torch.float32
         assert metadata.device == torch.device("cpu")

@@ -39,8 +39,11 @@ def test_a_write_is_noticed():
     y = x * 2
     z = y * y
     y.add_(1)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.DoubleTensor \[1\]\], which is "
-                                           r"output 0 of .*, is at version 1; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation: \[torch.DoubleTensor \[1\]\], which is "
+        r"output 0 of .*, is at version 1; expected version 0 instead",
+    ):
         z.sum().backward()
 
 

@@ -43,8 +43,12 @@ class Seen(TorchFunctionMode):
 
 def alone(program: str) -> None:
     """Run a program in a process of its own, where no class of another test answers."""
-    result = subprocess.run([sys.executable, "-c", f"import gc, inspect\nimport gradloom as torch\n{program}"],
-                            capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, "-c", f"import gc, inspect\nimport gradloom as torch\n{program}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert not result.returncode, result.stderr
 
 
@@ -92,8 +96,10 @@ def test_operators_that_are_defined_while_functions_ask_do_so_too():
 
 
 def test_names_places_signatures_and_sources_are_those_of_the_function():
-    before = {f: (f.__code__.co_filename, inspect.signature(f), inspect.getsource(f))
-              for f in (torch.mul, torch.norm, torch.Tensor.size)}
+    before = {
+        f: (f.__code__.co_filename, inspect.signature(f), inspect.getsource(f))
+        for f in (torch.mul, torch.norm, torch.Tensor.size)
+    }
     with BaseTorchFunctionMode():
         for f, (path, signature, source) in before.items():
             assert (f.__code__.co_filename, inspect.signature(f), inspect.getsource(f)) == (path, signature, source)
@@ -102,8 +108,16 @@ def test_names_places_signatures_and_sources_are_those_of_the_function():
 
 def test_errors_are_those_of_the_function():
     x = torch.ones(2)
-    calls = (lambda: torch.mul(x), lambda: torch.mul(x, "a"), lambda: x + "a", lambda: x.view(3), lambda: torch.sum(),
-             lambda: torch.mul(x, x, wrong=1), lambda: x[5], lambda: torch.nn.functional.relu())
+    calls = (
+        lambda: torch.mul(x),
+        lambda: torch.mul(x, "a"),
+        lambda: x + "a",
+        lambda: x.view(3),
+        lambda: torch.sum(),
+        lambda: torch.mul(x, x, wrong=1),
+        lambda: x[5],
+        lambda: torch.nn.functional.relu(),
+    )
 
     def texts():
         found = []
@@ -112,6 +126,7 @@ def test_errors_are_those_of_the_function():
                 call()
             found.append((error.type, str(error.value)))
         return found
+
     before = texts()
     with BaseTorchFunctionMode():
         assert texts() == before
@@ -136,6 +151,7 @@ def test_threads_may_enter_and_leave_modes_at_once():
                 assert mode.names == ["torch.ones", "torch.Tensor.sum"]
         except BaseException as error:
             errors.append(error)
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -146,10 +162,33 @@ def test_threads_may_enter_and_leave_modes_at_once():
 
 def test_whose_calls_are_asked_about():
     decide = internal._decide
-    assert all(map(decide, ("gradloom.tensor", "gradloom.generated.functions.elementwise", "gradloom.formulas.norm",
-                            "gradloom.autograd.engine", "gradloom.composite.shape", "gradloom.python_operators")))
-    assert not any(map(decide, ("__main__", "gradloom.nn.modules.linear", "gradloom.optim.sgd", "gradloomy.tensor",
-                                "gradloom.autograd.functional", "numpy", "")))
+    assert all(
+        map(
+            decide,
+            (
+                "gradloom.tensor",
+                "gradloom.generated.functions.elementwise",
+                "gradloom.formulas.norm",
+                "gradloom.autograd.engine",
+                "gradloom.composite.shape",
+                "gradloom.python_operators",
+            ),
+        )
+    )
+    assert not any(
+        map(
+            decide,
+            (
+                "__main__",
+                "gradloom.nn.modules.linear",
+                "gradloom.optim.sgd",
+                "gradloomy.tensor",
+                "gradloom.autograd.functional",
+                "numpy",
+                "",
+            ),
+        )
+    )
 
 
 # --- when they ask -------------------------------------------------------------------------------------------------
@@ -207,6 +246,7 @@ assert torch.mul.__code__ is code
 
 def test_the_set_of_classes_that_never_answer_is_bounded():
     from gradloom.torch_function import answers
+
     for n in range(1200):
         answers.overrides(type(f"C{n}", (), {}))
     assert len(answers.plain) <= 1000 and torch.Tensor in answers.plain

@@ -16,9 +16,7 @@ def names(tensor):
 
     def walk(node):
         following = [walk(n) for n, _ in node.next_functions if n is not None]
-        return node.name().replace("torch::autograd::", "") + (
-            f"({', '.join(following)})" if following else ""
-        )
+        return node.name().replace("torch::autograd::", "") + (f"({', '.join(following)})" if following else "")
 
     return walk(tensor.grad_fn)
 
@@ -173,9 +171,7 @@ def test_shape_changes_in_place():
     y = x * 2
     assert y.t_() is y and y.shape == (3, 2) and y.grad_fn.name() == "TBackward1"
     y.unsqueeze_(0).squeeze_().transpose_(0, 1)
-    assert names(y).startswith(
-        "TransposeBackward1(SqueezeBackward3(UnsqueezeBackward1(TBackward1(MulBackward0"
-    )
+    assert names(y).startswith("TransposeBackward1(SqueezeBackward3(UnsqueezeBackward1(TBackward1(MulBackward0")
     y.narrow(1, 0, 1).mul_(5)
     y.sum().backward()
     assert x.grad.tolist() == [[10.0, 2.0, 2.0]] * 2
@@ -201,10 +197,7 @@ def no_grad_view(x):
 
 
 REFUSED = {
-    "leaf": (
-        lambda x: x.mul_(2),
-        "a leaf Variable that requires grad is being used in an in-place operation",
-    ),
+    "leaf": (lambda x: x.mul_(2), "a leaf Variable that requires grad is being used in an in-place operation"),
     "view of leaf": (
         lambda x: x.view(2, 2).mul_(2),
         "a view of a leaf Variable that requires grad is being used in an in-place",
@@ -214,10 +207,7 @@ REFUSED = {
         "Output 0 of Unbind is a view and is being modified inplace. This view is "
         "the output of a function that returns multiple views",
     ),
-    "split": (
-        lambda x: (x * 1).split(2)[1].mul_(2),
-        "Output 1 of Split is a view and is being modified inplace",
-    ),
+    "split": (lambda x: (x * 1).split(2)[1].mul_(2), "Output 1 of Split is a view and is being modified inplace"),
     "split sizes": (
         lambda x: (x * 1).split([1, 3])[1].mul_(2),
         "Output 1 of SplitWithSizes is a view and is being modified",
@@ -298,8 +288,7 @@ def test_inference_mode():
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
         made.add_(1)
     with pytest.raises(
-        RuntimeError,
-        match="A view was created in inference mode and is being modified inplace in normal mode",
+        RuntimeError, match="A view was created in inference mode and is being modified inplace in normal mode"
     ):
         view.add_(L.ones(2, 2, requires_grad=True))
 

@@ -30,8 +30,9 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted(p for p in (ROOT / "docs").glob("**/*.md") if "_generator" not in p.parts)]
 
-BLOCK = re.compile(r"^(?P<fence>```+)(?P<language>[\w+-]*)(?P<rest>[^\n]*)\n(?P<text>.*?)^(?P=fence)[ ]*$",
-                   re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?P<fence>```+)(?P<language>[\w+-]*)(?P<rest>[^\n]*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL
+)
 _NOTE = re.compile(r"<!-- docs: (not run|append to|file|raises|checked by)(?::)? ?([^>]*?) -->\s*\Z")
 _LINK = re.compile(r"(?<!`)\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -64,13 +65,26 @@ def blocks(page: Path) -> list[Block]:
             continue
         following = matches[i + 1] if i + 1 < len(matches) else None
         shown = None
-        if (match["language"] == "python" and following is not None and following["language"] == "text"
-                and not source[match.end():following.start()].strip()):
+        if (
+            match["language"] == "python"
+            and following is not None
+            and following["language"] == "text"
+            and not source[match.end() : following.start()].strip()
+        ):
             shown, shown_by_last = following["text"], True
         note = _NOTE.search(source, 0, match.start())
         line = source.count("\n", 0, match.start()) + 1
-        found.append(Block(page, line, match["language"], match["text"], note[1] if note else "",
-                           note[2].strip() if note else "", shown))
+        found.append(
+            Block(
+                page,
+                line,
+                match["language"],
+                match["text"],
+                note[1] if note else "",
+                note[2].strip() if note else "",
+                shown,
+            )
+        )
     return found
 
 

@@ -18,6 +18,7 @@ WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN or b.note for b i
 @pytest.fixture(scope="module")
 def found(request, tmp_path_factory):
     """What did not hold on each page that is tested: they run side by side, as many as there are processors."""
+
     def look(page):
         return run(page, checkout(tmp_path_factory.mktemp(page.stem)))
 
@@ -55,16 +56,19 @@ def test_the_readme_has_examples():
 # --- the tester is tested ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page, problem", [
-    ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "it prints\n1\n"),
-    ("```python\nprint(1)\n```\n", "it prints\n1\n"),
-    ("```python\nx = 1\n```\n\n```python\ny = x / 0\n```\n", "ZeroDivisionError"),
-    ("<!-- docs: raises -->\n```python\nx = 1\n```\n", "should raise"),
-    ("<!-- docs: raises -->\n```python\n1 / 0\n```\n\n```text\nValueError: no\n```\n", "division by zero"),
-    ("```console\n$ echo one\ntwo\n```\n", "prints\none\n"),
-    ("```sh\nfalse\n```\n", "exit status 1"),
-    ("```python\nimport sys; sys.stdout.flush(); import os; os._exit(3)\n```\n", "the interpreter ended"),
-])
+@pytest.mark.parametrize(
+    "page, problem",
+    [
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "it prints\n1\n"),
+        ("```python\nprint(1)\n```\n", "it prints\n1\n"),
+        ("```python\nx = 1\n```\n\n```python\ny = x / 0\n```\n", "ZeroDivisionError"),
+        ("<!-- docs: raises -->\n```python\nx = 1\n```\n", "should raise"),
+        ("<!-- docs: raises -->\n```python\n1 / 0\n```\n\n```text\nValueError: no\n```\n", "division by zero"),
+        ("```console\n$ echo one\ntwo\n```\n", "prints\none\n"),
+        ("```sh\nfalse\n```\n", "exit status 1"),
+        ("```python\nimport sys; sys.stdout.flush(); import os; os._exit(3)\n```\n", "the interpreter ended"),
+    ],
+)
 def test_a_page_that_is_wrong_is_found_out(tmp_path, monkeypatch, page, problem):
     monkeypatch.setattr("tests.docs.pages.ROOT", tmp_path)
     path = tmp_path / "page.md"

@@ -45,8 +45,14 @@ def test_an_entry_says_what_the_yaml_says(made):
     said = entry(made, "elementwise", "addcmul")
     native = native_functions.load(ROOT / "native_functions.yaml")["addcmul"]
     assert f"native_functions.yaml#L{native.text.line})" in said
-    for text in ("`gradloom.addcmul`", "`gradloom.Tensor.addcmul_`", "\naddcmul.out(Tensor self", "`AddcmulBackward0`",
-                 "`tensor1` needs a gradient", r"\frac{\partial L}{\partial "):
+    for text in (
+        "`gradloom.addcmul`",
+        "`gradloom.Tensor.addcmul_`",
+        "\naddcmul.out(Tensor self",
+        "`AddcmulBackward0`",
+        "`tensor1` needs a gradient",
+        r"\frac{\partial L}{\partial ",
+    ):
         assert text in said, text
 
 
@@ -77,12 +83,15 @@ def test_a_definition_that_is_not_there_is_an_error(module):
 
 def test_links_out_of_docs_lead_to_pages_that_show_the_file(module):
     sources = module("sources")
-    text = ("see [engine](../../Makefile#L3), [page](../core.md), [folder](../../src)\n\n"
-            "```text\n[x](../../Makefile)\n```\n")
+    text = (
+        "see [engine](../../Makefile#L3), [page](../core.md), [folder](../../src)\n\n"
+        "```text\n[x](../../Makefile)\n```\n"
+    )
     assert list(sources.linked(ROOT, "tutorials/page.md", text)) == ["Makefile"]
     assert sources.rewrite(ROOT, "tutorials/page.md", text) == (
         'see <a href="../source/Makefile.html#__codelineno-0-3">engine</a>, [page](../core.md), folder\n\n'
-        "```text\n[x](../../Makefile)\n```\n")
+        "```text\n[x](../../Makefile)\n```\n"
+    )
 
 
 def test_every_note_that_is_referred_to_exists(module):
@@ -102,7 +111,8 @@ def test_what_is_not_there_is_found_by_asking(module):
 def test_known_misses_that_refer_to_another_stage_give_its_reason(module, tmp_path):
     (tmp_path / "tests" / "conformance").mkdir(parents=True)
     (tmp_path / "tests" / "conformance" / "known_misses.yaml").write_text(
-        "operators:\n  foo:\n    forward: rounding\n    backward: as forward\n    out: as forward; and aliases\n")
+        "operators:\n  foo:\n    forward: rounding\n    backward: as forward\n    out: as forward; and aliases\n"
+    )
     table = module("differences").known_misses(tmp_path)
     assert "| `foo` | forward, backward | rounding |" in table and "| `foo` | out | rounding; and aliases |" in table
 
@@ -114,7 +124,8 @@ def test_formulas_are_set_and_wrong_ones_end_the_build(module):
     made = typeset.formulas(r'<p><span class="arithmatex">\(\operatorname{my\_fn}(x) &lt; 1\)</span></p>')
     assert made.startswith("<p><span data-search-exclude><math") and ">my_fn</mi>" in made and "&#x0003C;" in made
     assert ">not implemented: _unique<" in typeset.formulas(
-        r'<span class="arithmatex">\(\text{not implemented: \_unique}\)</span>').replace("&#x000A0;", " ")
+        r'<span class="arithmatex">\(\text{not implemented: \_unique}\)</span>'
+    ).replace("&#x000A0;", " ")
     for wrong in (r"\nonesuch{x}", r"x^2^3", r"\frac"):
         with pytest.raises(exceptions.PluginError, match="cannot be set"):
             typeset.formulas(rf'<span class="arithmatex">\({wrong}\)</span>')

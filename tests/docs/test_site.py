@@ -29,8 +29,9 @@ def is_current() -> bool:
 
 
 # `make docs`, which has just built it, says so, and then nothing is skipped.
-pytestmark = pytest.mark.skipif("DOCS_BUILT" not in os.environ and not is_current(),
-                                reason="`make docs` builds the site")
+pytestmark = pytest.mark.skipif(
+    "DOCS_BUILT" not in os.environ and not is_current(), reason="`make docs` builds the site"
+)
 
 
 @dataclass
@@ -94,8 +95,9 @@ def index() -> list[dict[str, str]]:
     return json.loads((SITE / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
 
 
-@pytest.mark.parametrize("operator, page", [("softplus", "operators/activation.html"),
-                                            ("addcmul", "operators/elementwise.html")])
+@pytest.mark.parametrize(
+    "operator, page", [("softplus", "operators/activation.html"), ("addcmul", "operators/elementwise.html")]
+)
 def test_the_search_finds_an_operator(index, operator, page):
     assert any(d["location"] == f"{page}#{operator}" and operator in d["title"] for d in index)
 

@@ -40,7 +40,7 @@ def test_derivatives_are_checked_where_the_generator_is():
 BROKEN = {
     "yaml-language.md": "\n- func: leaky(Tensor self, Scalar weight) -> Tensor\n",
     "yaml-derivatives.md": "- name: addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor\n"
-                           "  self: grad\n",
+    "  self: grad\n",
 }
 
 
@@ -52,7 +52,10 @@ def test_the_error_that_is_shown_is_what_the_generator_says(tmp_path, page):
     assert text.count("\n") == int(line)
     (tmp_path / name).write_text(text)
     with pytest.raises(SpecError) as caught:
-        functions = native_functions.load(tmp_path / name if name.startswith("native") else ROOT /
-                                          "native_functions.yaml", shown=name, package=PACKAGE)
+        functions = native_functions.load(
+            tmp_path / name if name.startswith("native") else ROOT / "native_functions.yaml",
+            shown=name,
+            package=PACKAGE,
+        )
         derivatives.load(tmp_path / name, functions, shown=name, package=PACKAGE)
     assert str(caught.value).strip() == shown.text.strip()

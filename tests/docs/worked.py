@@ -104,8 +104,16 @@ def _write(block: Block, folder: Path) -> None:
 
 
 def _command(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-e", "-c", text], cwd=folder, env=environment(folder), text=True, timeout=TIMEOUT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=folder,
+        env=environment(folder),
+        text=True,
+        timeout=TIMEOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def _console(block: Block, folder: Path) -> Iterator[str]:
@@ -121,6 +129,7 @@ def _console(block: Block, folder: Path) -> Iterator[str]:
 
 def matches(printed: str, expected: str) -> bool:
     """Whether a text is the expected one, in which `...` stands for anything; ends of lines may have blanks."""
+
     def lines(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
 
@@ -130,8 +139,15 @@ def matches(printed: str, expected: str) -> bool:
 
 def _python(session: list[Block], folder: Path) -> Iterator[str]:
     given = json.dumps([(block.place, block.text) for block in session])
-    done = subprocess.run([sys.executable, "-W", "error", "-c", _SESSION], cwd=folder, env=environment(folder),
-                          input=given, text=True, capture_output=True, timeout=TIMEOUT)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _SESSION],
+        cwd=folder,
+        env=environment(folder),
+        input=given,
+        text=True,
+        capture_output=True,
+        timeout=TIMEOUT,
+    )
     _, marked, report = done.stdout.rpartition("\0")
     if not marked:
         yield f"{session[0].place}: the interpreter ended\n{done.stdout}{done.stderr}"

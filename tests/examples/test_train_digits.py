@@ -20,8 +20,14 @@ from .idx_files import TRAIN_LABELS, write_mnist
 
 SCRIPT = Path(train_digits.__file__)
 SHAPES = {
-    "conv1.weight": (20, 1, 5, 5), "conv1.bias": (20,), "conv2.weight": (50, 20, 5, 5), "conv2.bias": (50,),
-    "fc1.weight": (500, 800), "fc1.bias": (500,), "fc2.weight": (10, 500), "fc2.bias": (10,),
+    "conv1.weight": (20, 1, 5, 5),
+    "conv1.bias": (20,),
+    "conv2.weight": (50, 20, 5, 5),
+    "conv2.bias": (50,),
+    "fc1.weight": (500, 800),
+    "fc1.bias": (500,),
+    "fc2.weight": (10, 500),
+    "fc2.bias": (10,),
 }
 
 
@@ -84,8 +90,17 @@ def test_divergence_is_told_with_exit_code_1(mnist, tmp_path, capsys):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--epochs", "0"], ["--lr", "nan"], ["--momentum", "1.5"],
-                                       ["--batch-size", "many"], ["--seed", "-1"], ["--unknown"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--epochs", "0"],
+        ["--lr", "nan"],
+        ["--momentum", "1.5"],
+        ["--batch-size", "many"],
+        ["--seed", "-1"],
+        ["--unknown"],
+    ],
+)
 def test_arguments_outside_their_range_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         train_digits.main(arguments)
@@ -114,10 +129,10 @@ def test_a_run_that_is_stopped_leaves_no_file(mnist, tmp_path, which, code):
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.parametrize("error, expected", [
-    (KeyboardInterrupt(), KeyboardInterrupt),
-    (OSError(28, "No space left on device"), digits_report.OutputError),
-])
+@pytest.mark.parametrize(
+    "error, expected",
+    [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left on device"), digits_report.OutputError)],
+)
 def test_a_write_that_fails_keeps_the_former_file(tmp_path, monkeypatch, error, expected):
     path = tmp_path / "digits.safetensors"
     path.write_bytes(b"former")

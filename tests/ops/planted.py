@@ -42,5 +42,6 @@ def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
             del sys.modules[module]
     # formulas may use the operators of their own files
     gradloom._operators.__dict__.update({n: o for n, o in namespaces.OPERATORS.items() if n.startswith("planted_")})
-    return {o.schema.name.base: o for o in join(joined, namespaces.OVERLOADS)
-            if o.schema.name.base.startswith("planted_")}
+    return {
+        o.schema.name.base: o for o in join(joined, namespaces.OVERLOADS) if o.schema.name.base.startswith("planted_")
+    }

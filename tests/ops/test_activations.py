@@ -46,11 +46,7 @@ def test_relu_stops_gradients_that_are_not_finite():
 
 def test_in_place_activations_differentiate_by_their_result():
     x = gradloom.tensor([-1.0, 2.0], requires_grad=True)
-    for function, node in (
-        (F.elu, "EluBackward1"),
-        (F.leaky_relu, "LeakyReluBackward1"),
-        (F.celu, "CeluBackward1"),
-    ):
+    for function, node in ((F.elu, "EluBackward1"), (F.leaky_relu, "LeakyReluBackward1"), (F.celu, "CeluBackward1")):
         y = function(x.clone(), inplace=True)
         assert y.grad_fn.name() == node
         (found,) = gradloom.autograd.grad(y.sum(), x)

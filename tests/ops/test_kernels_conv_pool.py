@@ -24,9 +24,7 @@ def places(size, kernel, stride, padding, dilation, output):
     """(output position, kernel position, input position) of everything that meets inside the input."""
     for i in itertools.product(*map(range, output)):
         for k in itertools.product(*map(range, kernel)):
-            j = tuple(
-                a * s + b * d - p for a, s, b, d, p in zip(i, stride, k, dilation, padding, strict=True)
-            )
+            j = tuple(a * s + b * d - p for a, s, b, d, p in zip(i, stride, k, dilation, padding, strict=True))
             if all(0 <= a < n for a, n in zip(j, size, strict=True)):
                 yield i, k, j
 
@@ -200,10 +198,7 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
         ({"weight": np.ones((6, 2, 3, 3), "float32")}, "should be the same"),
         ({"bias": np.ones(5)}, "expected bias to be 1-dimensional with 6 elements"),
         ({"bias": np.ones(6, "float32")}, "Input type"),
-        (
-            {"transposed": True, "weight": np.ones((2, 3, 3, 3)), "output_padding": 1},
-            "output padding must be smaller",
-        ),
+        ({"transposed": True, "weight": np.ones((2, 3, 3, 3)), "output_padding": 1}, "output padding must be smaller"),
         ({"transposed": True, "weight": np.ones((2, 3, 1, 1)), "padding": 4}, "Output size is too small"),
     ],
 )
@@ -225,11 +220,7 @@ def test_wrong_arguments_are_named(change, message):
 
 @pytest.mark.parametrize(
     ("kernel", "dilation", "padding", "stride"),
-    [
-        ((2, 3), (1, 1), (0, 0), (1, 1)),
-        ((2, 2), (2, 1), (1, 2), (2, 1)),
-        ((3, 1), (1, 2), (1, 0), (1, 3)),
-    ],
+    [((2, 3), (1, 1), (0, 0), (1, 1)), ((2, 2), (2, 1), (1, 2), (2, 1)), ((3, 1), (1, 2), (1, 0), (1, 3))],
 )
 def test_im2col_follows_the_definition_and_col2im_is_its_adjoint(kernel, dilation, padding, stride):
     x = numbers(2, 3, 6, 7)
@@ -366,9 +357,7 @@ def test_adaptive_pools(size, output):
     assert mean.shape == largest.shape == indices.shape == (2, 3, *output)
     flat = np.arange(math.prod(size)).reshape(size)
     for i in np.ndindex(*output):
-        part = tuple(
-            slice(a * n // o, math.ceil((a + 1) * n / o)) for a, n, o in zip(i, size, output, strict=True)
-        )
+        part = tuple(slice(a * n // o, math.ceil((a + 1) * n / o)) for a, n, o in zip(i, size, output, strict=True))
         window = x[(..., *part)].reshape(2, 3, -1)
         np.testing.assert_allclose(mean[(..., *i)], window.mean(axis=-1), atol=1e-12)
         first, at = looped_max_pool(window.reshape(6, -1), window.shape[-1:], (1,), (0,), (1,), (1,))
@@ -376,9 +365,7 @@ def test_adaptive_pools(size, output):
         np.testing.assert_array_equal(indices[(..., *i)], flat[part].reshape(-1)[at.reshape(2, 3)])
     x = np.nan_to_num(x)
     g = numbers(*mean.shape, seed=1)
-    backward = getattr(
-        pool, "adaptive_avg_pool1d_backward" if dims == 1 else f"adaptive_avg_pool{dims}d_backward"
-    )
+    backward = getattr(pool, "adaptive_avg_pool1d_backward" if dims == 1 else f"adaptive_avg_pool{dims}d_backward")
     np.testing.assert_allclose(np.vdot(backward(g, x), x), np.vdot(g, average(x, output)), atol=1e-12)
     gi = getattr(pool, f"adaptive_max_pool{dims}d_backward")(g, x, indices)
     assert gi.shape == x.shape
@@ -400,20 +387,11 @@ def test_max_unpool_puts_maxima_back():
 
 def test_pools_take_unbatched_and_empty_batches():
     x = numbers(3, 6, 6)
-    np.testing.assert_array_equal(
-        pool.max_pool2d_with_indices(x, 2)[1], pool.max_pool2d_with_indices(x[None], 2)[1][0]
-    )
+    np.testing.assert_array_equal(pool.max_pool2d_with_indices(x, 2)[1], pool.max_pool2d_with_indices(x[None], 2)[1][0])
     out, indices = pool.max_pool2d_with_indices(x[None][:0], 2)
     assert out.shape == (0, 3, 3, 3)
-    assert pool.max_pool2d_with_indices_backward(out, x[None][:0], 2, 2, 0, 1, False, indices).shape == (
-        0,
-        3,
-        6,
-        6,
-    )
-    assert (
-        pool.adaptive_avg_pool2d(x[None][:0], 4).shape == pool.adaptive_max_pool2d(x[None][:0], 4)[0].shape
-    )
+    assert pool.max_pool2d_with_indices_backward(out, x[None][:0], 2, 2, 0, 1, False, indices).shape == (0, 3, 6, 6)
+    assert pool.adaptive_avg_pool2d(x[None][:0], 4).shape == pool.adaptive_max_pool2d(x[None][:0], 4)[0].shape
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,14 @@ import gradloom
 from gradloom.nn import functional
 
 LOSSES = {
-    "hinge_embedding_loss": 2, "margin_ranking_loss": 3, "triplet_margin_loss": 3, "kl_div": 2, "soft_margin_loss": 2,
-    "binary_cross_entropy_with_logits": 2, "cosine_embedding_loss": 3}
+    "hinge_embedding_loss": 2,
+    "margin_ranking_loss": 3,
+    "triplet_margin_loss": 3,
+    "kl_div": 2,
+    "soft_margin_loss": 2,
+    "binary_cross_entropy_with_logits": 2,
+    "cosine_embedding_loss": 3,
+}
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if hasattr(gradloom, name)])

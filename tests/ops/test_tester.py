@@ -86,13 +86,32 @@ def checks(operator) -> set[str]:
 def test_a_sound_operator_passes(planted):
     result = verify_operator(planted["planted_sound"])
     assert not result.findings
-    assert result.counts.keys() >= {"variants", "broadcast", "layout", "dtypes", "reverse", "forward", "dot product",
-                                    "complex step", "undefined", "second"}
+    assert result.counts.keys() >= {
+        "variants",
+        "broadcast",
+        "layout",
+        "dtypes",
+        "reverse",
+        "forward",
+        "dot product",
+        "complex step",
+        "undefined",
+        "second",
+    }
 
 
-@pytest.mark.parametrize("name, check", [("first", "reverse"), ("sign", "reverse"), ("input", "reverse"),
-                                         ("second", "second"), ("tangent", "forward"), ("undefined", "undefined"),
-                                         ("no_tangent", "forward")])
+@pytest.mark.parametrize(
+    "name, check",
+    [
+        ("first", "reverse"),
+        ("sign", "reverse"),
+        ("input", "reverse"),
+        ("second", "second"),
+        ("tangent", "forward"),
+        ("undefined", "undefined"),
+        ("no_tangent", "forward"),
+    ],
+)
 def test_a_wrong_derivative_is_found(planted, name, check):
     assert check in checks(planted[f"planted_{name}"])
 

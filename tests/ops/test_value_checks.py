@@ -22,8 +22,10 @@ def findings(operator):
 
 def broken(operator, change):
     """The operator with `change(result, args, kwargs)` in the place of its result."""
+
     def call(*args, **kwargs):
         return change(operator.call(*args, **kwargs), args, kwargs)
+
     return replace(operator, call=call)
 
 
@@ -31,18 +33,21 @@ def test_a_kernel_that_writes_to_its_argument(operators):
     def writes(result, args, kwargs):
         args[0]._array[...] = 0
         return result
+
     assert ("call", "sin: the operator writes to one of its arguments") in findings(broken(operators["sin"], writes))
 
 
 def test_a_result_that_shares_memory_with_an_argument(operators):
     def shares(result, args, kwargs):
         return args[0].view_as(args[0])
+
     assert any("shares memory" in message for _, message in findings(broken(operators["clone"], shares)))
 
 
 def test_an_out_variant_that_computes_something_else(operators):
     def wrong(result, args, kwargs):
         return result.add_(1) if "out" in kwargs else result
+
     assert ("variants", "sin: the out variant gives other values") in findings(broken(operators["sin"], wrong))
 
 
@@ -63,8 +68,11 @@ def test_an_out_variant_that_loses_gradients(operators):
         if "out" in kwargs:
             args = [a.detach() if isinstance(a, gradloom.Tensor) else a for a in args]
         return operators["sin"].call(*args, **kwargs)
-    assert any("out variant takes tensors that require a gradient" in message
-               for _, message in findings(replace(operators["sin"], call=careless)))
+
+    assert any(
+        "out variant takes tensors that require a gradient" in message
+        for _, message in findings(replace(operators["sin"], call=careless))
+    )
 
 
 def test_an_in_place_variant_with_another_tangent(operators):
@@ -73,8 +81,10 @@ def test_an_in_place_variant_with_another_tangent(operators):
         if found._tangent is not None:
             found._tangent = found._tangent * 2
         return found
+
     assert findings(replace(operators["sin"], inplace=inplace)) == [
-        ("variants", "sin: the in-place variant gives another tangent")]
+        ("variants", "sin: the in-place variant gives another tangent")
+    ]
 
 
 def test_a_backward_that_minds_the_layout_of_its_gradient(operators):
@@ -97,6 +107,7 @@ def test_a_backward_that_minds_the_layout_of_its_gradient(operators):
 def test_a_kernel_that_minds_the_layout(operators):
     def in_memory_order(result, args, kwargs):
         return gradloom.from_numpy(np.sin(args[0].detach().numpy().ravel("K")).reshape(args[0].shape))
+
     found = [check for check, _ in findings(broken(operators["sin"], in_memory_order))]
     assert "layout" in found
 
@@ -104,13 +115,17 @@ def test_a_kernel_that_minds_the_layout(operators):
 def test_a_result_in_another_dtype(operators):
     def double(result, args, kwargs):
         return result.double()
-    assert any(check == "dtypes" and "single precision gives" in message
-               for check, message in findings(broken(operators["sin"], double)))
+
+    assert any(
+        check == "dtypes" and "single precision gives" in message
+        for check, message in findings(broken(operators["sin"], double))
+    )
 
 
 def test_integers_against_the_rule_of_type_promotion(operators):
     def narrow(result, args, kwargs):
         return result.double() if args[0].dtype is gradloom.int64 else result
+
     found = findings(broken(operators["sin"], narrow))
     assert any("`type_promotion: int_to_float` says" in message for _, message in found)
 
@@ -118,12 +133,14 @@ def test_integers_against_the_rule_of_type_promotion(operators):
 def test_single_precision_that_loses_more_than_rounding(operators):
     def coarse(result, args, kwargs):
         return result + 0.01 if result.dtype is gradloom.float32 else result
+
     assert ("dtypes", "sin: single precision gives other values") in findings(broken(operators["sin"], coarse))
 
 
 def test_broadcasting_that_is_not_expanding(operators):
     def shifted(result, args, kwargs):
         return result if args[0].shape == args[1].shape else result * 2
+
     found = [check for check, _ in findings(broken(operators["mul.Tensor"], shifted))]
     assert "broadcast" in found
 
@@ -131,6 +148,7 @@ def test_broadcasting_that_is_not_expanding(operators):
 def test_a_call_that_raises(operators):
     def refuse(*args, **kwargs):
         raise TypeError("no thanks")
+
     assert findings(replace(operators["sin"], call=refuse)) == [("call", "sin: raises TypeError: no thanks")]
 
 
@@ -154,5 +172,6 @@ def test_an_in_place_entry_has_its_derivatives_checked(operators):
 
     def forgets(self, *args, **kwargs):
         return operators["copy_"].call(self, *[a.detach() for a in args if isinstance(a, gradloom.Tensor)])
+
     found = verify_operator(replace(operators["copy_"], call=forgets)).findings
     assert any(f.check == "reverse" and f.input == "src" for f in found)

@@ -23,7 +23,7 @@ WRONG = """
   result: 3 * self_t * self_p * self_p
 """
 PYPROJECT = '[project]\nname = "{0}"\nversion = "0.1"\n\n[tool.gradloom]\npackage = "src/{0}"\n'
-REGISTER = "from gradloom import ops\n\nops.register(f\"{__name__}.generated\")\n"
+REGISTER = 'from gradloom import ops\n\nops.register(f"{__name__}.generated")\n'
 
 
 def test_the_table_has_a_row_for_every_operator(capsys):
@@ -81,8 +81,10 @@ def test_what_gradloom_ops_define_makes_is_verified():
 
 
 def test_a_derivative_that_replaces_one_of_gradlooms_is_verified():
-    entry = ("- name: sin(Tensor self) -> Tensor\n  override: true\n  self: -grad * self.cos().conj()\n"
-             "  result: self_t * self_p.cos()\n")
+    entry = (
+        "- name: sin(Tensor self) -> Tensor\n  override: true\n  self: -grad * self.cos().conj()\n"
+        "  result: self_t * self_p.cos()\n"
+    )
     assert verify(["sin"], mode="fast").ok
     with gradloom.ops.define(entry) as definition:
         report = verify(package=definition)
@@ -101,14 +103,16 @@ def project(tmp_path):
     (package / "native_functions.yaml").write_text(operators + "\n")
     (package / "derivatives.yaml").write_text("- name" + formulas + "\n")
     (package / "__init__.py").write_text(REGISTER)
-    subprocess.run([sys.executable, "-m", "gradloom.codegen", "generate", "--root", tmp_path], check=True,
-                   capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "gradloom.codegen", "generate", "--root", tmp_path], check=True, capture_output=True
+    )
     return tmp_path
 
 
 def verify_in(folder, *arguments):
-    return subprocess.run([sys.executable, "-m", "gradloom.codegen", "verify", *arguments], cwd=folder,
-                          capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "gradloom.codegen", "verify", *arguments], cwd=folder, capture_output=True, text=True
+    )
 
 
 def test_a_package_is_verified_in_its_folder_and_by_its_folder(project, tmp_path):
@@ -120,7 +124,8 @@ def test_a_package_is_verified_in_its_folder_and_by_its_folder(project, tmp_path
 
 def test_a_package_may_bring_samples(project):
     (project / "src" / "planted_ops" / "samples.py").write_text(
-        "import gradloom\n\nSAMPLES = {'planted_cube': lambda: iter([((gradloom.tensor([0.0]),), {})])}\n")
+        "import gradloom\n\nSAMPLES = {'planted_cube': lambda: iter([((gradloom.tensor([0.0]),), {})])}\n"
+    )
     done = verify_in(project, "--json", "-")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["operators"][0]["checks"]["call"] == "1"
@@ -133,8 +138,9 @@ def test_a_package_that_was_not_generated_anew_is_refused(project):
         operators_of(project)
     done = verify_in(project)
     assert done.returncode == 2 and "run `gradloom generate` first" in done.stderr
-    subprocess.run([sys.executable, "-m", "gradloom.codegen", "generate", "--root", project], check=True,
-                   capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "gradloom.codegen", "generate", "--root", project], check=True, capture_output=True
+    )
     assert verify_in(project).returncode == 0
 
 

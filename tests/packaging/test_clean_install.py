@@ -16,8 +16,19 @@ import pytest
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-PACKAGED = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "Makefile", "native_functions.yaml",
-            "derivatives.yaml", "src", "codegen", "generated")
+PACKAGED = (
+    "pyproject.toml",
+    "setup.py",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "Makefile",
+    "native_functions.yaml",
+    "derivatives.yaml",
+    "src",
+    "codegen",
+    "generated",
+)
 PROGRAM = """
 import sys
 import gradloom, myops
@@ -34,8 +45,15 @@ def run(*command, cwd, check=True):
     """Run a command as in a shell that knows nothing of this checkout; returns what it printed."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "SOURCE_DATE_EPOCH")}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env=environment, text=True, timeout=600,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [str(c) for c in command],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        timeout=600,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert not check or done.returncode == 0, f"{command}\n{done.stdout}"
     return done
 
@@ -50,8 +68,9 @@ def python(tmp_path_factory):
         pytest.skip(f"no environment with pip can be made here: {error}")
     found = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    done = run(found, "-m", "pip", "install", "--quiet", *needed, "pytest>=8.2", "setuptools>=77.0.3", cwd=folder,
-               check=False)
+    done = run(
+        found, "-m", "pip", "install", "--quiet", *needed, "pytest>=8.2", "setuptools>=77.0.3", cwd=folder, check=False
+    )
     if done.returncode:
         pytest.skip(f"pip cannot install packages here: {done.stdout.strip().splitlines()[-1]}")
     return found
@@ -82,8 +101,10 @@ def test_from_the_wheel_to_a_published_package_of_operators(python, wheels, tmp_
     yaml = project / "src/myops/native_functions.yaml"
     yaml.write_text(yaml.read_text() + "\n- func: cube(Tensor self) -> Tensor\n  kernel: self * self * self\n")
     formulas = project / "src/myops/derivatives.yaml"
-    formulas.write_text(formulas.read_text() + "\n- name: cube(Tensor self) -> Tensor\n"
-                        "  self: grad * (3 * self * self).conj()\n  result: auto_element_wise\n")
+    formulas.write_text(
+        formulas.read_text() + "\n- name: cube(Tensor self) -> Tensor\n"
+        "  self: grad * (3 * self * self).conj()\n  result: auto_element_wise\n"
+    )
     said = run(*make, "generate", cwd=project).stdout
     assert "generated " in said
     assert "5 passed" in run(*make, "test", cwd=project).stdout
@@ -101,8 +122,10 @@ def test_from_the_wheel_to_a_published_package_of_operators(python, wheels, tmp_
 
 
 def test_the_wheels_gradloom_needs_nothing_of_the_checkout(python, wheels, tmp_path):
-    code = ("import gradloom as t, sys; x = t.ones(2, requires_grad=True); x.exp().sum().backward(); "
-            "print(t.__file__.startswith(sys.prefix), t.explain(x.exp().grad_fn).text()[:3] != '')")
+    code = (
+        "import gradloom as t, sys; x = t.ones(2, requires_grad=True); x.exp().sum().backward(); "
+        "print(t.__file__.startswith(sys.prefix), t.explain(x.exp().grad_fn).text()[:3] != '')"
+    )
     assert run(python, "-c", code, cwd=tmp_path).stdout == "True True\n"
     done = run(python.with_name("gradloom"), "generate", cwd=tmp_path, check=False)
     assert done.returncode == 2 and "gradloom new" in done.stdout

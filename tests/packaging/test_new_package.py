@@ -25,16 +25,30 @@ GRADLOOM = (sys.executable, "-m", "gradloom.codegen")
 
 def run(*command, cwd, check=True, **environment):
     """A command's exit code, and what it prints on both streams."""
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, cwd=cwd,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        [str(c) for c in command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
 
 def python(folder, code, check=True):
     """Run a program with the package of a project on the path."""
-    return run(sys.executable, "-W", "error", "-c", textwrap.dedent(code), cwd=folder, check=check,
-               PYTHONPATH=str(folder / "src"))
+    return run(
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        textwrap.dedent(code),
+        cwd=folder,
+        check=check,
+        PYTHONPATH=str(folder / "src"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +72,34 @@ def append(folder, name, text):
 
 def test_a_new_project_has_what_it_needs_and_is_generated(made):
     files = {str(p.relative_to(made)) for p in made.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    assert {"pyproject.toml", "Makefile", "README.md", ".gitignore", "tests/test_myops.py", "src/myops/__init__.py",
-            "src/myops/native_functions.yaml", "src/myops/derivatives.yaml", "src/myops/py.typed",
-            "src/myops/kernels/smooth.py", "src/myops/formulas/smooth.py", "src/myops/composite/smooth.py",
-            "src/myops/generated/namespaces.py", "src/myops/generated/functions/smooth.py",
-            "src/myops/generated/operators.pyi", "src/myops/generated/methods.pyi"} <= files
+    assert {
+        "pyproject.toml",
+        "Makefile",
+        "README.md",
+        ".gitignore",
+        "tests/test_myops.py",
+        "src/myops/__init__.py",
+        "src/myops/native_functions.yaml",
+        "src/myops/derivatives.yaml",
+        "src/myops/py.typed",
+        "src/myops/kernels/smooth.py",
+        "src/myops/formulas/smooth.py",
+        "src/myops/composite/smooth.py",
+        "src/myops/generated/namespaces.py",
+        "src/myops/generated/functions/smooth.py",
+        "src/myops/generated/operators.pyi",
+        "src/myops/generated/methods.pyi",
+    } <= files
     assert not any("{{" in (made / f).read_text() for f in files)
     assert oct(made.stat().st_mode & 0o777) == "0o755"
     assert "up to date" in run(*GRADLOOM, "check", cwd=made / "src").stdout
 
 
 def test_its_own_tests_pass(made):
-    assert "5 passed" in run(sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider",
-                             cwd=made).stdout
+    assert (
+        "5 passed"
+        in run(sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=made).stdout
+    )
 
 
 def test_its_readme_is_right(made):
@@ -79,7 +108,9 @@ def test_its_readme_is_right(made):
 
 
 def test_its_operators_compose_with_everything(made):
-    python(made, """
+    python(
+        made,
+        """
         import gradloom, myops
         from gradloom.autograd import forward_ad, gradcheck, gradgradcheck
         x = gradloom.tensor([-3.0, 0.5, 4.0, 1.0], dtype=gradloom.float64, requires_grad=True)
@@ -112,29 +143,40 @@ def test_its_operators_compose_with_everything(made):
         assert myops.softabs(gradloom.tensor([3, 4])).dtype is gradloom.float32
         assert not hasattr(gradloom, "softabs") and not hasattr(gradloom.Tensor, "rolling_mean")
         assert "rolling_mean" in dir(myops) and repr(gradloom.ops.myops).startswith("<namespace gradloom.ops.myops: ")
-    """)
+    """,
+    )
 
 
 def test_an_error_of_an_operator_says_which_it_is_and_where_its_entry_is(myops):
     append(myops, "native_functions.yaml", "- func: breaks(Tensor self) -> Tensor\n  kernel: xp.sin(self)\n")
     append(myops, "derivatives.yaml", "- name: breaks(Tensor self) -> Tensor\n  self: grad.reshape([7, 7])\n")
     run(*GRADLOOM, "generate", cwd=myops)
-    said = python(myops, "import gradloom, myops\nmyops.breaks(gradloom.ones(2, requires_grad=True)).sum().backward()",
-                  check=False).stderr
+    said = python(
+        myops,
+        "import gradloom, myops\nmyops.breaks(gradloom.ones(2, requires_grad=True)).sum().backward()",
+        check=False,
+    ).stderr
     line = (myops / "src/myops/derivatives.yaml").read_text().splitlines().index("  self: grad.reshape([7, 7])") + 1
     assert "BreaksBackward0, the backward of breaks" in said
     assert f"src/myops/derivatives.yaml:{line}" in said
 
 
 def test_a_new_operator_and_an_override_are_a_few_lines_of_yaml(myops):
-    append(myops, "native_functions.yaml", """
+    append(
+        myops,
+        "native_functions.yaml",
+        """
         - func: cube(Tensor self) -> Tensor
           variants: function, method
           top_level: true
           autogen: cube_
           kernel: self * self * self
-        """)
-    append(myops, "derivatives.yaml", """
+        """,
+    )
+    append(
+        myops,
+        "derivatives.yaml",
+        """
         - name: cube(Tensor self) -> Tensor
           self: grad * 3 * softabs(self, 0.) ** 2
           result: auto_element_wise
@@ -143,10 +185,13 @@ def test_a_new_operator_and_an_override_are_a_few_lines_of_yaml(myops):
           override: true
           self: where(self == 0, 0, grad / (2 * result))
           result: where(self_p == 0, 0, self_t / (2 * result))
-        """)
+        """,
+    )
     assert "up to date" not in run(*GRADLOOM, "check", cwd=myops, check=False).stdout
     assert "generated " in run(*GRADLOOM, "generate", cwd=myops).stdout
-    python(myops, """
+    python(
+        myops,
+        """
         import gradloom
         x = gradloom.tensor([0.0, 4.0], dtype=gradloom.float64, requires_grad=True)
         before = gradloom.sqrt
@@ -158,7 +203,8 @@ def test_a_new_operator_and_an_override_are_a_few_lines_of_yaml(myops):
             assert y.grad_fn.name() == "SqrtBackward0"
             assert gradloom.autograd.grad(y.sum(), x)[0].tolist() == [0, 0.25]
         assert type(y.grad_fn).__module__ == "myops.generated.functions.overrides"
-    """)
+    """,
+    )
 
 
 def test_a_package_may_have_overrides_only(myops):
@@ -166,21 +212,32 @@ def test_a_package_may_have_overrides_only(myops):
     (package / "native_functions.yaml").write_text("# none\n")
     (package / "derivatives.yaml").write_text("- name: exp(Tensor self) -> Tensor\n  override: true\n  self: grad\n")
     run(*GRADLOOM, "generate", cwd=myops)
-    python(myops, """
+    python(
+        myops,
+        """
         import gradloom, myops
         x = gradloom.ones(1, requires_grad=True)
         x.exp().backward()
         assert x.grad.item() == 1 and len(gradloom.ops.myops) == 0
-    """)
+    """,
+    )
 
 
-@pytest.mark.parametrize("file, old, new, said", [
-    ("derivatives.yaml", "/ result", "/ resutl", r"derivatives.yaml:4:24: error: unknown name `resutl`"),
-    ("derivatives.yaml", "rolling_mean_backward(grad", "rolling_mean_backwards(grad", "did you mean `rolling_m"),
-    ("native_functions.yaml", "smooth.rolling_mean", "smooth.rolling_men", "did you mean `rolling_mean`"),
-    ("native_functions.yaml", "composite: smooth", "composite: smoothe", "there is no family `smoothe` in composite/"),
-    ("native_functions.yaml", "softabs(Tensor", "abs(Tensor", "tensors have a `abs` already"),
-])
+@pytest.mark.parametrize(
+    "file, old, new, said",
+    [
+        ("derivatives.yaml", "/ result", "/ resutl", r"derivatives.yaml:4:24: error: unknown name `resutl`"),
+        ("derivatives.yaml", "rolling_mean_backward(grad", "rolling_mean_backwards(grad", "did you mean `rolling_m"),
+        ("native_functions.yaml", "smooth.rolling_mean", "smooth.rolling_men", "did you mean `rolling_mean`"),
+        (
+            "native_functions.yaml",
+            "composite: smooth",
+            "composite: smoothe",
+            "there is no family `smoothe` in composite/",
+        ),
+        ("native_functions.yaml", "softabs(Tensor", "abs(Tensor", "tensors have a `abs` already"),
+    ],
+)
 def test_an_error_has_its_place_and_nothing_is_written(myops, file, old, new, said):
     path = myops / "src/myops" / file
     path.write_text(path.read_text().replace(old, new))
@@ -203,29 +260,60 @@ def test_a_helper_cannot_hide_what_generated_code_calls(myops):
 def test_a_wheel_has_the_generated_code_and_the_yaml_and_needs_gradloom_only(made, tmp_path):
     pytest.importorskip("setuptools", minversion="70.1")
     source = shutil.copytree(made, tmp_path / "source")
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir",
-        tmp_path, source, cwd=tmp_path)
-    wheel, = tmp_path.glob("myops-0.1.0-py3-none-any.whl")
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--wheel-dir",
+        tmp_path,
+        source,
+        cwd=tmp_path,
+    )
+    (wheel,) = tmp_path.glob("myops-0.1.0-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read("myops-0.1.0.dist-info/METADATA").decode()
         archive.extractall(tmp_path / "site")
-    expected = {str(p.relative_to(made / "src")) for p in (made / "src/myops").rglob("*")
-                if p.suffix in (".py", ".pyi", ".yaml", ".typed")}
+    expected = {
+        str(p.relative_to(made / "src"))
+        for p in (made / "src/myops").rglob("*")
+        if p.suffix in (".py", ".pyi", ".yaml", ".typed")
+    }
     assert expected <= names and {"myops/generated/functions/smooth.py", "myops/generated/operators.pyi"} <= expected
     assert [r for r in re.findall(r"Requires-Dist: (.*)", metadata) if "extra" not in r] == ["gradloom<0.2,>=0.1"]
     shutil.rmtree(source)
-    said = run(sys.executable, "-c", "import gradloom, myops; print(myops.__file__, myops.softabs(gradloom.ones(1)))",
-               cwd=tmp_path, PYTHONPATH=str(tmp_path / "site")).stdout
+    said = run(
+        sys.executable,
+        "-c",
+        "import gradloom, myops; print(myops.__file__, myops.softabs(gradloom.ones(1)))",
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path / "site"),
+    ).stdout
     assert str(tmp_path / "site") in said and "tensor([1.0050])" in said
 
 
-@pytest.mark.parametrize("name, said", [
-    ("MyOps", "such as `myops`"), ("my-ops", "such as `my_ops`"), ("1st", "such as `myops`"),
-    ("", "small letter first"),
-    ("../up", "such as `up`"), ("class", "keyword"), ("match", "keyword"), ("math", "Python's own"),
-    ("gradloom", "reserved"), ("user", "reserved"), ("define", "reserved"), ("pip", "is installed"),
-])
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("MyOps", "such as `myops`"),
+        ("my-ops", "such as `my_ops`"),
+        ("1st", "such as `myops`"),
+        ("", "small letter first"),
+        ("../up", "such as `up`"),
+        ("class", "keyword"),
+        ("match", "keyword"),
+        ("math", "Python's own"),
+        ("gradloom", "reserved"),
+        ("user", "reserved"),
+        ("define", "reserved"),
+        ("pip", "is installed"),
+    ],
+)
 def test_a_bad_name_is_refused(name, said, tmp_path, capsys):
     assert main(["new", "--dir", str(tmp_path), "--", name]) == 2
     assert said in capsys.readouterr().err
@@ -244,6 +332,7 @@ def test_an_existing_folder_is_left_alone(made, capsys):
 def test_what_fails_half_way_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device", "x")
+
     monkeypatch.setattr(scaffold, "write", fail)
     with pytest.raises(OSError):
         scaffold.make("myops", tmp_path)
@@ -282,11 +371,16 @@ def test_a_namespace_may_differ_from_the_package(myops):
     python(myops, "import gradloom, myops\nassert gradloom.ops.mine.softabs is myops.softabs")
 
 
-@pytest.mark.parametrize("text, said", [
-    ("[tool.gradloom]\n", 'write package = "src/myops"'), ('[tool.gradloom]\npackage = "src/none"\n', "is no folder"),
-    ('[tool.gradloom]\npackage = "src/myops"\nnamespace = "a b"\n', "is not a name"), ("[tool", "pyproject.toml"),
-    ('[tool.gradloom]\npackage = "tests"\n', "neither native_functions.yaml nor derivatives.yaml"),
-])
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[tool.gradloom]\n", 'write package = "src/myops"'),
+        ('[tool.gradloom]\npackage = "src/none"\n', "is no folder"),
+        ('[tool.gradloom]\npackage = "src/myops"\nnamespace = "a b"\n', "is not a name"),
+        ("[tool", "pyproject.toml"),
+        ('[tool.gradloom]\npackage = "tests"\n', "neither native_functions.yaml nor derivatives.yaml"),
+    ],
+)
 def test_a_broken_project_file_is_an_error_of_usage(myops, text, said):
     (myops / "pyproject.toml").write_text(text)
     done = run(*GRADLOOM, "generate", cwd=myops, check=False)

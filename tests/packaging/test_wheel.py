@@ -23,8 +23,12 @@ SOURCES = ("src", "codegen", "generated")
 YAML = ("native_functions.yaml", "derivatives.yaml")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", *YAML)
 STUBS = "generated/stubs/gradloom-stubs"  # of an editable install; the wheel has them in the package
-PACKAGES = {"src/gradloom": "gradloom", "codegen": "gradloom/codegen", "generated": "gradloom/generated",
-            f"{STUBS}/_stubs": "gradloom/_stubs"}
+PACKAGES = {
+    "src/gradloom": "gradloom",
+    "codegen": "gradloom/codegen",
+    "generated": "gradloom/generated",
+    f"{STUBS}/_stubs": "gradloom/_stubs",
+}
 WHERE = "import gradloom, gradloom.codegen, gradloom.generated as g; print(gradloom.__file__, g.__file__)"
 
 
@@ -88,24 +92,44 @@ def test_the_wheel_is_imported_from_itself(wheel, tmp_path):
 def test_the_gradloom_command_runs_from_the_wheel(wheel, tmp_path):
     (entry_points,) = wheel.glob("*.dist-info/entry_points.txt")
     assert "gradloom = gradloom.codegen.cli:main" in entry_points.read_text()
-    shown = run(sys.executable, "-m", "gradloom.codegen", "--help", cwd=tmp_path,
-                env=os.environ | {"PYTHONPATH": str(wheel)})
+    shown = run(
+        sys.executable, "-m", "gradloom.codegen", "--help", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(wheel)}
+    )
     assert "usage: gradloom" in shown
 
 
 def test_explain_shows_the_wheels_own_files(wheel, tmp_path):
-    shown = run(sys.executable, "-m", "gradloom.codegen", "explain", "asinh", cwd=tmp_path,
-                env=os.environ | {"PYTHONPATH": str(wheel)})
+    shown = run(
+        sys.executable,
+        "-m",
+        "gradloom.codegen",
+        "explain",
+        "asinh",
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(wheel)},
+    )
     package = wheel / "gradloom"
-    for path, text in ((package / "_spec" / "derivatives.yaml", "- name: asinh(Tensor self) -> Tensor"),
-                       (package / "_spec" / "native_functions.yaml", "- func: asinh(Tensor self) -> Tensor"),
-                       (package / "generated" / "functions" / "elementwise.py", "class AsinhBackward0(Node):")):
+    for path, text in (
+        (package / "_spec" / "derivatives.yaml", "- name: asinh(Tensor self) -> Tensor"),
+        (package / "_spec" / "native_functions.yaml", "- func: asinh(Tensor self) -> Tensor"),
+        (package / "generated" / "functions" / "elementwise.py", "class AsinhBackward0(Node):"),
+    ):
         assert f"{path}:" in shown and text in shown
 
 
 def test_an_installed_gradloom_verifies_its_operators(wheel, tmp_path):
-    shown = run(sys.executable, "-m", "gradloom.codegen", "verify", "--op", "tanh", "--op", "mm", cwd=tmp_path,
-                env=os.environ | {"PYTHONPATH": str(wheel)})
+    shown = run(
+        sys.executable,
+        "-m",
+        "gradloom.codegen",
+        "verify",
+        "--op",
+        "tanh",
+        "--op",
+        "mm",
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(wheel)},
+    )
     assert "2 operators: all right" in shown
 
 

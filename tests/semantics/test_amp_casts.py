@@ -5,8 +5,9 @@ import pytest
 
 def walk(torch, node):
     """Names of the nodes from one on, depth first."""
-    return [node.name()] + [name for following, _ in node.next_functions if following is not None
-                            for name in walk(torch, following)]
+    return [node.name()] + [
+        name for following, _ in node.next_functions if following is not None for name in walk(torch, following)
+    ]
 
 
 def test_a_cast_is_recorded_and_the_gradient_comes_back_in_the_dtype_of_the_leaf(torch):
@@ -25,8 +26,13 @@ def test_a_linear_layer_is_cast_as_a_whole(torch):
         y = layer(torch.ones(4, 2))
     assert y.dtype is torch.bfloat16
     assert walk(torch, y.grad_fn) == [
-        "AddmmBackward0", "ToCopyBackward0", "torch::autograd::AccumulateGrad",
-        "TBackward0", "ToCopyBackward0", "torch::autograd::AccumulateGrad"]
+        "AddmmBackward0",
+        "ToCopyBackward0",
+        "torch::autograd::AccumulateGrad",
+        "TBackward0",
+        "ToCopyBackward0",
+        "torch::autograd::AccumulateGrad",
+    ]
     y.float().sum().backward()
     assert layer.weight.grad.tolist() == [[4.0, 4.0]] * 3
     assert layer.bias.grad.dtype is torch.float32
@@ -120,17 +126,29 @@ def test_in_place_and_out_variants_are_not_cast(torch):
     with torch.autocast("cpu"):
         assert a.addmm_(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32
         assert torch.mm(a, a, out=out) is out
-        assert torch.cat([torch.ones(1), torch.ones(1).bfloat16()], out=torch.empty(0, dtype=torch.bfloat16)).dtype \
+        assert (
+            torch.cat([torch.ones(1), torch.ones(1).bfloat16()], out=torch.empty(0, dtype=torch.bfloat16)).dtype
             is torch.bfloat16
+        )
     assert out.tolist() == [[18.0, 18.0], [18.0, 18.0]]
 
 
 def test_methods_functions_and_operators_are_cast_alike(torch):
     a = torch.ones(2, 2)
     with torch.autocast("cpu"):
-        for found in (a @ a, a.mm(a), torch.mm(a, a), torch.matmul(a, a), a.matmul(a), torch.addmm(a, a, a),
-                      a.addmm(a, a), torch.bmm(a[None], a[None]), torch.baddbmm(a[None], a[None], a[None]),
-                      torch.nn.functional.linear(a, a), torch.einsum("ij,jk->ik", a, a)):
+        for found in (
+            a @ a,
+            a.mm(a),
+            torch.mm(a, a),
+            torch.matmul(a, a),
+            a.matmul(a),
+            torch.addmm(a, a, a),
+            a.addmm(a, a),
+            torch.bmm(a[None], a[None]),
+            torch.baddbmm(a[None], a[None], a[None]),
+            torch.nn.functional.linear(a, a),
+            torch.einsum("ij,jk->ik", a, a),
+        ):
             assert found.dtype is torch.bfloat16
 
 
@@ -165,9 +183,9 @@ def test_gradients_of_gradients_go_through_the_casts(torch):
     x, w = torch.ones(2, 2), torch.ones(2, 2, requires_grad=True)
     with torch.autocast("cpu"):
         y = (x @ w).pow(2).sum()
-    g, = torch.autograd.grad(y, w, create_graph=True)
+    (g,) = torch.autograd.grad(y, w, create_graph=True)
     assert g.dtype is torch.float32
-    gg, = torch.autograd.grad(g.sum(), w)
+    (gg,) = torch.autograd.grad(g.sum(), w)
     assert gg.tolist() == [[8.0, 8.0], [8.0, 8.0]]
 
 
@@ -227,5 +245,8 @@ def test_an_operator_of_a_library_runs_within_the_region(torch):
     with torch.autocast("cpu"):
         assert product(x, x.bfloat16()).dtype is torch.float16
     assert product(x, x).dtype is torch.float32
-    assert seen == [(torch.float32, torch.float32, True), (torch.float16, torch.float16, False),
-                    (torch.float32, torch.float32, False)]
+    assert seen == [
+        (torch.float32, torch.float32, True),
+        (torch.float16, torch.float16, False),
+        (torch.float32, torch.float32, False),
+    ]

@@ -7,6 +7,7 @@ import pytest
 
 def product(torch, seen, **options):
     """A Function that multiplies matrices and remembers what autocast made of that, there and back."""
+
     class Product(torch.autograd.Function):
         @staticmethod
         @torch.amp.custom_fwd(device_type="cpu", **options)
@@ -69,8 +70,9 @@ def test_tensors_in_lists_tuples_and_mappings_are_cast(torch, w):
     seen = []
     half, number = torch.ones(1).bfloat16(), torch.ones(1, dtype=torch.int64)
     with torch.autocast("cpu"):
-        product(torch, seen, cast_inputs=torch.float32)(w, w, {"a": half, "b": [half, (number, "text")],
-                                                               "c": half.double(), "d": None, "e": 1.5})
+        product(torch, seen, cast_inputs=torch.float32)(
+            w, w, {"a": half, "b": [half, (number, "text")], "c": half.double(), "d": None, "e": 1.5}
+        )
     extra = seen[0][3]
     assert extra["a"].dtype is extra["b"][0].dtype is torch.float32
     assert extra["b"][1][0] is number and extra["b"][1][1] == "text"
@@ -96,7 +98,11 @@ def test_the_decorators_keep_names_and_documentation(torch):
         """Back."""
 
     assert (forward.__name__, forward.__doc__, backward.__name__, backward.__doc__) == (
-        "forward", "Forth.", "backward", "Back.")
+        "forward",
+        "Forth.",
+        "backward",
+        "Back.",
+    )
 
 
 def test_the_device_type_is_a_string_that_has_to_be_given(torch):

@@ -27,8 +27,16 @@ def test_steps_with_infinite_gradients_are_left_out_and_the_scale_follows(torch,
     for factor in (1, 1, 1, math.inf, 1, math.nan, 1, 1):
         one_step(scaler, p, optimizer, factor)
         found.append((scaler.get_scale(), scaler._get_growth_tracker(), p.tolist()[0]))
-    assert found == [(4.0, 1, 0.5), (8.0, 0, 0.0), (8.0, 1, -0.5), (4.0, 0, -0.5), (4.0, 1, -1.0), (2.0, 0, -1.0),
-                     (2.0, 1, -1.5), (4.0, 0, -2.0)]
+    assert found == [
+        (4.0, 1, 0.5),
+        (8.0, 0, 0.0),
+        (8.0, 1, -0.5),
+        (4.0, 0, -0.5),
+        (4.0, 1, -1.0),
+        (2.0, 0, -1.0),
+        (2.0, 1, -1.5),
+        (4.0, 0, -2.0),
+    ]
     assert p.grad.tolist() == [1.0, 1.0]
 
 
@@ -167,9 +175,13 @@ def test_the_scale_stays_finite(torch, made):
     assert scaler.get_scale() == pytest.approx(1e38)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"growth_factor": 1.0}, "The growth factor must be > 1.0"),
-    ({"backoff_factor": 1.0}, "The backoff factor must be < 1.0")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"growth_factor": 1.0}, "The growth factor must be > 1.0"),
+        ({"backoff_factor": 1.0}, "The backoff factor must be < 1.0"),
+    ],
+)
 def test_factors_that_go_the_wrong_way_are_refused(torch, options, message):
     with pytest.raises(AssertionError, match=message):
         torch.amp.GradScaler("cpu", **options)
@@ -193,8 +205,13 @@ def test_the_state_is_saved_and_loaded(torch, made):
     for _ in range(3):
         one_step(scaler, p, optimizer)
     state = scaler.state_dict()
-    assert state == {"scale": 8.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2,
-                     "_growth_tracker": 1}
+    assert state == {
+        "scale": 8.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2,
+        "_growth_tracker": 1,
+    }
     other = torch.amp.GradScaler("cpu")
     other.load_state_dict(state)
     assert other.state_dict() == state

@@ -35,11 +35,15 @@ def test_a_program_for_mixed_precision_on_a_gpu_runs_without_it(torch):
 
 
 def test_the_names_of_old_warn(torch):
-    with pytest.warns(FutureWarning, match=r"torch.amp.autocast\('cuda', args...\)"), \
-            pytest.warns(UserWarning, match="CUDA is not available"):
+    with (
+        pytest.warns(FutureWarning, match=r"torch.amp.autocast\('cuda', args...\)"),
+        pytest.warns(UserWarning, match="CUDA is not available"),
+    ):
         torch.cuda.amp.autocast()
-    with pytest.warns(FutureWarning, match=r"torch.amp.GradScaler\('cuda', args...\)"), \
-            pytest.warns(UserWarning, match="CUDA is not available"):
+    with (
+        pytest.warns(FutureWarning, match=r"torch.amp.GradScaler\('cuda', args...\)"),
+        pytest.warns(UserWarning, match="CUDA is not available"),
+    ):
         assert not torch.cuda.amp.GradScaler().is_enabled()
     with pytest.warns(FutureWarning, match="device_type='cuda'"):
         forward = torch.cuda.amp.custom_fwd(cast_inputs=torch.float32)

@@ -97,8 +97,11 @@ def test_a_region_belongs_to_its_thread(torch):
 
 
 def test_a_region_of_another_device_changes_nothing_here(torch):
-    with torch.autocast("cpu", dtype=torch.float16), pytest.warns(UserWarning, match="CUDA is not available"), \
-            torch.autocast("cuda"):
+    with (
+        torch.autocast("cpu", dtype=torch.float16),
+        pytest.warns(UserWarning, match="CUDA is not available"),
+        torch.autocast("cuda"),
+    ):
         assert dtype_of_product(torch) is torch.float16
         assert not torch.is_autocast_enabled("cuda")
     with torch.autocast("xpu"):
@@ -177,9 +180,15 @@ def test_nesting_is_counted(torch):
     assert torch.autocast_decrement_nesting() == 0
 
 
-@pytest.mark.parametrize(("name", "args", "position"), [
-    ("is_autocast_enabled", (None,), 1), ("get_autocast_dtype", (3,), 1), ("set_autocast_enabled", ("cpu", 1), 2),
-    ("set_autocast_dtype", ("cpu", "bfloat16"), 2)])
+@pytest.mark.parametrize(
+    ("name", "args", "position"),
+    [
+        ("is_autocast_enabled", (None,), 1),
+        ("get_autocast_dtype", (3,), 1),
+        ("set_autocast_enabled", ("cpu", 1), 2),
+        ("set_autocast_dtype", ("cpu", "bfloat16"), 2),
+    ],
+)
 def test_arguments_of_a_wrong_type_are_refused(torch, name, args, position):
     with pytest.raises(TypeError, match=rf"{name}\(\): argument '\w+' \(position {position}\) must be "):
         getattr(torch, name)(*args)
@@ -251,6 +260,8 @@ def test_a_program_that_never_casts_does_not_import_autocast(gradloom):
     import subprocess
     import sys
 
-    code = ("import sys, gradloom as torch; (torch.ones(2, requires_grad=True) @ torch.ones(2)).backward(); "
-            "print([name for name in sys.modules if name.startswith(('gradloom.amp', 'gradloom.cpu'))])")
+    code = (
+        "import sys, gradloom as torch; (torch.ones(2, requires_grad=True) @ torch.ones(2)).backward(); "
+        "print([name for name in sys.modules if name.startswith(('gradloom.amp', 'gradloom.cpu'))])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -61,8 +61,9 @@ def test_the_losses_are_close_to_those_in_float32_and_not_the_same(torch):
 def test_convolutions_and_normalization_learn_in_bfloat16(torch):
     torch.manual_seed(0)
     nn = torch.nn
-    net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                        nn.Linear(64, 3))
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 3)
+    )
     x, y = torch.randn(16, 1, 8, 8), torch.arange(16) % 3
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     losses = []

@@ -78,8 +78,9 @@ def test_dispatch_modes_see_the_casts_and_then_the_operator(torch):
 
     class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append((str(func), [a.dtype for a in args if isinstance(a, torch.Tensor)],
-                         torch.is_autocast_enabled("cpu")))
+            seen.append(
+                (str(func), [a.dtype for a in args if isinstance(a, torch.Tensor)], torch.is_autocast_enabled("cpu"))
+            )
             return func(*args, **(kwargs or {}))
 
     x = torch.ones(2, 2)

@@ -20,10 +20,12 @@ def switched_off_again(torch):
 @pytest.fixture
 def anomaly(torch):
     """detect_anomaly without its warning."""
+
     def enter(**options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.autograd.detect_anomaly(**options)
+
     return enter
 
 
@@ -119,6 +121,7 @@ class Failing:
             @staticmethod
             def backward(ctx, grad):
                 raise ValueError("told by the user")
+
         return Raises
 
     @staticmethod
@@ -131,6 +134,7 @@ class Failing:
             @staticmethod
             def backward(ctx, grad):
                 return grad * float("nan")
+
         return ReturnsNan
 
 
@@ -156,9 +160,9 @@ def test_an_exception_of_a_custom_function_arrives_as_it_is_with_the_forward_lin
 def test_a_node_of_a_backward_pass_tells_what_induced_it(torch, anomaly):
     with anomaly():
         x = torch.zeros(1, requires_grad=True)
-        y = (x ** 1.5).sum()  # THE FIRST
-        first, = torch.autograd.grad(y, x, create_graph=True)  # THE SECOND
-        second, = torch.autograd.grad(first.sum(), x, create_graph=True)  # THE THIRD
+        y = (x**1.5).sum()  # THE FIRST
+        (first,) = torch.autograd.grad(y, x, create_graph=True)  # THE SECOND
+        (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)  # THE THIRD
         text = told((second * 0).sum().backward)
     assert "Error detected in PowBackward0" in text
     assert text.count("Previous calculation was induced by PowBackward0") == 2
@@ -186,8 +190,13 @@ def test_a_backward_pass_inside_another_tells_both(torch, anomaly):
         y = Reentrant.apply(torch.ones(1, requires_grad=True))  # OUTSIDE
         text = told(y.sum().backward)
     assert "Function 'SqrtBackward0' returned nan values" in text
-    for said in ("Error detected in SqrtBackward0", "INSIDE", "OUTSIDE", "Error detected in ReentrantBackward",
-                 "Previous calculation was induced by ReentrantBackward"):
+    for said in (
+        "Error detected in SqrtBackward0",
+        "INSIDE",
+        "OUTSIDE",
+        "Error detected in ReentrantBackward",
+        "Previous calculation was induced by ReentrantBackward",
+    ):
         assert said in text
 
 
@@ -286,7 +295,7 @@ def test_the_mode_keeps_no_graph_alive(torch, anomaly):
         with anomaly():
             x = torch.ones(2, requires_grad=True)
             y = (x * 2).exp()
-            first, = torch.autograd.grad(y.sum(), x, create_graph=True)
+            (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
             gone = []
             weakref.finalize(y, gone.append, "y")
             weakref.finalize(first, gone.append, "first")
@@ -299,8 +308,8 @@ def test_the_mode_keeps_no_graph_alive(torch, anomaly):
 def test_gradients_are_the_same_in_the_mode(torch, anomaly):
     def gradient():
         x = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
-        first, = torch.autograd.grad((x.tanh() * x[1:].exp().sum()).sum(), x, create_graph=True)
-        (first ** 2).sum().backward()
+        (first,) = torch.autograd.grad((x.tanh() * x[1:].exp().sum()).sum(), x, create_graph=True)
+        (first**2).sum().backward()
         return x.grad.tolist()
 
     expected = gradient()

@@ -83,8 +83,10 @@ class TestFunctions:
 
 
 class TestState:
-    @pytest.mark.parametrize("name, default", [("_fwd_grad_enabled", True), ("_view_replay_enabled", False),
-                                               ("_multithreading_enabled", True)])
+    @pytest.mark.parametrize(
+        "name, default",
+        [("_fwd_grad_enabled", True), ("_view_replay_enabled", False), ("_multithreading_enabled", True)],
+    )
     def test_what_is_set_is_told(self, torch, name, default):
         tell, change = getattr(torch._C, f"_is{name}"), getattr(torch._C, f"_set{name}")
         assert tell() is default
@@ -216,7 +218,12 @@ class TestTensors:
         with pytest.raises(RuntimeError, match="Expected meta != nullptr"):
             asked(leaf)
         assert {name: kind.value for name, kind in kinds.__members__.items()} == {
-            "DEFAULT": 0, "IN_CUSTOM_FUNCTION": 1, "MULTI_OUTPUT_NODE": 2, "NO_GRAD_MODE": 3, "INFERENCE_MODE": 4}
+            "DEFAULT": 0,
+            "IN_CUSTOM_FUNCTION": 1,
+            "MULTI_OUTPUT_NODE": 2,
+            "NO_GRAD_MODE": 3,
+            "INFERENCE_MODE": 4,
+        }
 
     def test_how_a_view_came_to_be_can_be_set(self, torch, leaf):
         view = leaf.clone()[0]
@@ -288,7 +295,13 @@ class TestProfiler:
         assert names.ActiveProfilerType.KINETO.value == 2
         assert names.ProfilerActivity is torch.profiler.ProfilerActivity
         assert {a.name: a.value for a in names.ProfilerActivity.__members__.values()} == {
-            "CPU": 0, "XPU": 1, "CUDA": 2, "HPU": 3, "MTIA": 4, "PrivateUse1": 5}
+            "CPU": 0,
+            "XPU": 1,
+            "CUDA": 2,
+            "HPU": 3,
+            "MTIA": 4,
+            "PrivateUse1": 5,
+        }
 
     def test_it_tells_whether_it_runs(self, torch):
         names, kinds = torch._C._autograd, torch._C._profiler.ActiveProfilerType
@@ -300,8 +313,9 @@ class TestProfiler:
     def test_overloads_are_captured_on_request(self, torch):
         config = torch._C._profiler._ExperimentalConfig(capture_overload_names=True)
         x = torch.ones(3)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
-                                    experimental_config=config) as prof:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=config
+        ) as prof:
             x + x
         assert prof.events()[0].overload_name == "Tensor"
         with pytest.raises(TypeError):
@@ -340,10 +354,19 @@ class TestFunctorch:
         seen = []
 
         def look(row):
-            seen.append((names.is_batchedtensor(row), names.is_functorch_wrapped_tensor(row),
-                         names.maybe_get_level(row), names.maybe_get_bdim(row), names.maybe_current_level(),
-                         names.current_level(), names.get_dynamic_layer_stack_depth(),
-                         names.get_unwrapped(row).tolist(), names.is_gradtrackingtensor(row)))
+            seen.append(
+                (
+                    names.is_batchedtensor(row),
+                    names.is_functorch_wrapped_tensor(row),
+                    names.maybe_get_level(row),
+                    names.maybe_get_bdim(row),
+                    names.maybe_current_level(),
+                    names.current_level(),
+                    names.get_dynamic_layer_stack_depth(),
+                    names.get_unwrapped(row).tolist(),
+                    names.is_gradtrackingtensor(row),
+                )
+            )
             return row.sum()
 
         torch.func.vmap(look)(x)
@@ -355,8 +378,14 @@ class TestFunctorch:
 
         def look(row):
             outer = names.get_unwrapped(row)
-            seen.append((names.maybe_get_level(row), names.maybe_get_level(outer), tuple(outer.shape),
-                         tuple(names.get_unwrapped(outer).shape)))
+            seen.append(
+                (
+                    names.maybe_get_level(row),
+                    names.maybe_get_level(outer),
+                    tuple(outer.shape),
+                    tuple(names.get_unwrapped(outer).shape),
+                )
+            )
             return row.sum()
 
         torch.func.vmap(torch.func.vmap(look))(x)
@@ -432,7 +461,12 @@ def test_a_missing_name_says_why(gradloom):
 
 
 def test_all_names_that_are_listed_are_there(gradloom):
-    for place in (gradloom._C, gradloom._C._autograd, gradloom._C._functions, gradloom._C._functorch,
-                  gradloom._C._profiler):
+    for place in (
+        gradloom._C,
+        gradloom._C._autograd,
+        gradloom._C._functions,
+        gradloom._C._functorch,
+        gradloom._C._profiler,
+    ):
         for name in dir(place):
             getattr(place, name)

@@ -122,11 +122,11 @@ def test_nested_checkpoints(torch, cp, reentrant):
 
 def test_second_derivatives_and_several_passes(torch, cp):
     x = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
-    out = cp.checkpoint(lambda t: t.sin() * t ** 3, x, use_reentrant=False)
+    out = cp.checkpoint(lambda t: t.sin() * t**3, x, use_reentrant=False)
     (first,) = torch.autograd.grad(out, x, create_graph=True)
     (second,) = torch.autograd.grad(first, x)
     y = x.detach().requires_grad_()
-    (expected,) = torch.autograd.grad(y.sin() * y ** 3, y, create_graph=True)
+    (expected,) = torch.autograd.grad(y.sin() * y**3, y, create_graph=True)
     assert first.item() == expected.item()
     assert second.item() == pytest.approx(torch.autograd.grad(expected, y)[0].item())
     out = cp.checkpoint(lambda t: t.exp().sin(), x, use_reentrant=False)
@@ -186,8 +186,12 @@ def test_contexts_surround_both_runs(torch, cp):
         def __exit__(self, *exception):
             seen.append(f"exit {self.name}")
 
-    out = cp.checkpoint(torch.exp, torch.ones(2, requires_grad=True), use_reentrant=False,
-                        context_fn=lambda: (Noting("forward"), Noting("recompute")))
+    out = cp.checkpoint(
+        torch.exp,
+        torch.ones(2, requires_grad=True),
+        use_reentrant=False,
+        context_fn=lambda: (Noting("forward"), Noting("recompute")),
+    )
     assert seen == ["enter forward", "exit forward"]
     out.sum().backward()
     assert seen[2:] == ["enter recompute", "exit recompute"]
@@ -270,6 +274,6 @@ def test_a_part_that_computes_by_forward_mode_stops_early_when_it_runs_again(tor
     def part(t):
         return jvp(lambda u: u.sin() * u, (t,), (t,))[1]
 
-    expected, = torch.autograd.grad(part(x).sum(), x)
-    found, = torch.autograd.grad(cp.checkpoint(part, x, use_reentrant=False).sum(), x)
+    (expected,) = torch.autograd.grad(part(x).sum(), x)
+    (found,) = torch.autograd.grad(cp.checkpoint(part, x, use_reentrant=False).sum(), x)
     assert torch.allclose(found, expected)

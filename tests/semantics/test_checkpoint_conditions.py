@@ -57,15 +57,22 @@ def test_gradients_under_autocast_are_those_without_a_checkpoint(torch, cp, reen
 def test_random_numbers_are_other_ones_on_request(torch, cp, reentrant):
     torch.manual_seed(3)
     x = torch.ones(100, requires_grad=True)
-    out = cp.checkpoint(lambda t: torch.nn.functional.dropout(t * 1, 0.5) * t, x, use_reentrant=reentrant,
-                        preserve_rng_state=False)
+    out = cp.checkpoint(
+        lambda t: torch.nn.functional.dropout(t * 1, 0.5) * t, x, use_reentrant=reentrant, preserve_rng_state=False
+    )
     out.sum().backward()
     assert x.grad.tolist() != (2 * out.detach()).tolist()
 
 
-@pytest.mark.parametrize(("inner", "outer", "expected"), [
-    (True, True, "o0 i0 i1 o1 i0"), (True, False, "o0 i0 i1 o1 o2 i0"),
-    (False, True, "o0 i0 i1 o1 i0 i1"), (False, False, "o0 i0 i1 o1 o2 i0 i1")])
+@pytest.mark.parametrize(
+    ("inner", "outer", "expected"),
+    [
+        (True, True, "o0 i0 i1 o1 i0"),
+        (True, False, "o0 i0 i1 o1 o2 i0"),
+        (False, True, "o0 i0 i1 o1 i0 i1"),
+        (False, False, "o0 i0 i1 o1 o2 i0 i1"),
+    ],
+)
 def test_each_of_nested_checkpoints_stops_early_by_itself(torch, cp, inner, outer, expected):
     log = []
 
@@ -100,16 +107,17 @@ def test_deeply_nested_checkpoints_give_the_gradient(torch, cp, depth):
         return plain(level - 1, x * 1.1).cos() if level else x.sin()
 
     x = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
-    found, = torch.autograd.grad(nested(depth, x), x)
-    expected, = torch.autograd.grad(plain(depth, x), x)
+    (found,) = torch.autograd.grad(nested(depth, x), x)
+    (expected,) = torch.autograd.grad(plain(depth, x), x)
     assert found.tolist() == expected.tolist()
 
 
 def test_one_kind_of_checkpoint_within_the_other(torch, cp):
     for inner, outer in ((True, False), (False, True)):
         x = torch.tensor([0.3], requires_grad=True)
-        cp.checkpoint(lambda t, i=inner: cp.checkpoint(torch.sin, t * 2, use_reentrant=i).exp(), x,
-                      use_reentrant=outer).backward()
+        cp.checkpoint(
+            lambda t, i=inner: cp.checkpoint(torch.sin, t * 2, use_reentrant=i).exp(), x, use_reentrant=outer
+        ).backward()
         y = x.detach().requires_grad_()
         (y * 2).sin().exp().backward()
         assert x.grad.tolist() == y.grad.tolist()
@@ -155,8 +163,11 @@ def test_a_group_goes_on_when_it_is_entered_again(torch, cp):
 
 
 def test_groups_are_not_nested_and_their_passes_do_not_overlap(torch, cp):
-    with cp.GraphExecGroup(), pytest.raises(RuntimeError, match="GraphExecGroup contexts cannot be nested"), \
-            cp.GraphExecGroup():
+    with (
+        cp.GraphExecGroup(),
+        pytest.raises(RuntimeError, match="GraphExecGroup contexts cannot be nested"),
+        cp.GraphExecGroup(),
+    ):
         pass
     x = torch.ones(2, requires_grad=True)
     out = cp.checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False).sum()
@@ -175,6 +186,7 @@ def test_all_segments_but_the_last_run_again(torch, cp, segments, reentrant):
         def run(x):
             runs.append(i)
             return x.sin()
+
         return run
 
     x = torch.ones(2, requires_grad=True)

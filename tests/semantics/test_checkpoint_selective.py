@@ -14,6 +14,7 @@ def cp(torch):
 @pytest.fixture
 def ran(torch):
     """A mode that counts how often an operator runs: `with ran as names`."""
+
     class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             self.names.append(str(func))
@@ -84,14 +85,18 @@ def test_a_policy_is_told_the_operator_its_arguments_and_its_result(torch, cp):
         return cp.CheckpointPolicy.PREFER_SAVE
 
     _, y = selective(torch, cp, policy, lambda x: x.sum(1, keepdim=True).add(x, alpha=2).sin())
-    assert seen == [(False, "aten.sum.dim_IntList", 3, {}, (2, 1)), (False, "aten.add.Tensor", 2, {"alpha": 2}, (2, 2)),
-                    (False, "aten.sin.default", 1, {}, (2, 2))]
+    assert seen == [
+        (False, "aten.sum.dim_IntList", 3, {}, (2, 1)),
+        (False, "aten.add.Tensor", 2, {"alpha": 2}, (2, 2)),
+        (False, "aten.sin.default", 1, {}, (2, 2)),
+    ]
     y.sum().backward()
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("name", ["MUST_SAVE", "PREFER_SAVE", "MUST_RECOMPUTE", "PREFER_RECOMPUTE", "MUST_CPU_OFFLOAD",
-                                  "PREFER_CPU_OFFLOAD"])
+@pytest.mark.parametrize(
+    "name", ["MUST_SAVE", "PREFER_SAVE", "MUST_RECOMPUTE", "PREFER_RECOMPUTE", "MUST_CPU_OFFLOAD", "PREFER_CPU_OFFLOAD"]
+)
 def test_every_policy_saves_or_recomputes(torch, cp, ran, name):
     policy = cp.CheckpointPolicy[name]
     x, y = selective(torch, cp, lambda context, operator, *args, **kwargs: policy)
@@ -132,8 +137,13 @@ def test_random_numbers_that_are_kept_are_those_of_the_first_run(torch, cp):
     torch.manual_seed(0)
     x = torch.ones(40, requires_grad=True)
     contexts = partial(cp.create_selective_checkpoint_contexts, [torch.ops.aten.rand_like.default])
-    y = cp.checkpoint(lambda t: (torch.rand_like(t) < 0.5) * t * t, x, use_reentrant=False, context_fn=contexts,
-                      preserve_rng_state=False)
+    y = cp.checkpoint(
+        lambda t: (torch.rand_like(t) < 0.5) * t * t,
+        x,
+        use_reentrant=False,
+        context_fn=contexts,
+        preserve_rng_state=False,
+    )
     y.sum().backward()
     assert x.grad.tolist() == (2 * y.detach()).tolist()
 
@@ -150,8 +160,9 @@ def test_a_kept_result_must_not_be_written_to(torch, cp):
     _, y = selective(torch, cp, [torch.ops.aten.mm.default], function, allow_cache_entry_mutation=True)
     y.sum().backward()
     # What is given is what the tensor holds after the write, and that runs once more.
-    x, y = selective(torch, cp, lambda *args, **kwargs: cp.CheckpointPolicy.MUST_SAVE, function,
-                     allow_cache_entry_mutation=True)
+    x, y = selective(
+        torch, cp, lambda *args, **kwargs: cp.CheckpointPolicy.MUST_SAVE, function, allow_cache_entry_mutation=True
+    )
     y.sum().backward()
     assert x.grad.tolist() == gradient(torch, function)
 

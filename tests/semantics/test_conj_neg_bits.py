@@ -55,7 +55,7 @@ def test_neg_view_negates_any_dtype_but_bool(torch):
         y = torch._neg_view(torch.ones(2, dtype=dtype))
         assert y.is_neg() and y.tolist() == [-1, -1] and y.dtype is dtype
     assert torch._neg_view(torch.ones(1, dtype=torch.uint8)).tolist() == [255]
-    with pytest.raises(NotImplementedError, match='"neg_cpu" not implemented for \'Bool\''):
+    with pytest.raises(NotImplementedError, match="\"neg_cpu\" not implemented for 'Bool'"):
         torch._neg_view(torch.tensor([True])).tolist()
 
 
@@ -71,21 +71,70 @@ def test_both_bits_at_once(torch, x):
 def test_views_of_a_conjugate_keep_the_bit(torch, x):
     y = x.conj()
     matrix = torch.ones(2, 3, dtype=torch.complex64).conj()
-    views = [y[1:], y[0], y.view(3, 1), y.expand(2, 3), y.unsqueeze(0), y.reshape(1, 3), y.as_strided((2,), (1,)),
-             y.detach(), y.data, y.narrow(0, 1, 2), *y, *y.chunk(2), *y.unbind(), y.unfold(0, 2, 1), y.contiguous(),
-             y.to(torch.complex64), y.cpu(), torch.as_tensor(y), torch.nn.Parameter(y), matrix.T, matrix[0], matrix.t(),
-             matrix.permute(1, 0), matrix.transpose(0, 1), matrix.diagonal(), matrix.squeeze(), matrix.view(-1),
-             matrix.flatten(), y[:0], y.narrow(0, 3, 0), *y[:0].split(1)]
+    views = [
+        y[1:],
+        y[0],
+        y.view(3, 1),
+        y.expand(2, 3),
+        y.unsqueeze(0),
+        y.reshape(1, 3),
+        y.as_strided((2,), (1,)),
+        y.detach(),
+        y.data,
+        y.narrow(0, 1, 2),
+        *y,
+        *y.chunk(2),
+        *y.unbind(),
+        y.unfold(0, 2, 1),
+        y.contiguous(),
+        y.to(torch.complex64),
+        y.cpu(),
+        torch.as_tensor(y),
+        torch.nn.Parameter(y),
+        matrix.T,
+        matrix[0],
+        matrix.t(),
+        matrix.permute(1, 0),
+        matrix.transpose(0, 1),
+        matrix.diagonal(),
+        matrix.squeeze(),
+        matrix.view(-1),
+        matrix.flatten(),
+        y[:0],
+        y.narrow(0, 3, 0),
+        *y[:0].split(1),
+    ]
     assert all(v.is_conj() for v in views)
 
 
 def test_results_of_computations_have_no_bits(torch, x):
     y, part = x.conj(), x.conj().imag
-    results = [y * 2, y + y, y.sum(), -y, y.clone(), y[[0, 1]], y.flip(0), y.abs(), torch.cat([y, y]), y.resolve_conj(),
-               y.conj_physical(), y.to(torch.complex128), torch.empty_like(y), torch.zeros_like(y),
-               part + 1, part.clone(), part.resolve_neg(), part.contiguous(), torch._conj_copy(x),
-               torch._neg_view_copy(x), *y.unsafe_split(2), *y.unsafe_chunk(2), y.expand(2, 3).contiguous(),
-               torch.where(torch.tensor(True), y, y)]
+    results = [
+        y * 2,
+        y + y,
+        y.sum(),
+        -y,
+        y.clone(),
+        y[[0, 1]],
+        y.flip(0),
+        y.abs(),
+        torch.cat([y, y]),
+        y.resolve_conj(),
+        y.conj_physical(),
+        y.to(torch.complex128),
+        torch.empty_like(y),
+        torch.zeros_like(y),
+        part + 1,
+        part.clone(),
+        part.resolve_neg(),
+        part.contiguous(),
+        torch._conj_copy(x),
+        torch._neg_view_copy(x),
+        *y.unsafe_split(2),
+        *y.unsafe_chunk(2),
+        y.expand(2, 3).contiguous(),
+        torch.where(torch.tensor(True), y, y),
+    ]
     assert not any(r.is_conj() or r.is_neg() for r in results)
     assert (y * 2).tolist() == [2 - 4j, 6 + 2j, -1j]
     assert (part + 1).tolist() == [-1.0, 2.0, 0.5]
@@ -162,8 +211,11 @@ def test_random_numbers_are_drawn_for_the_values(torch):
 
 
 def test_numpy_refuses_bits_unless_forced(torch, x):
-    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that has conjugate bit set. Use "
-                                           r"tensor.resolve_conj\(\).numpy\(\) instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Can't call numpy\(\) on Tensor that has conjugate bit set. Use "
+        r"tensor.resolve_conj\(\).numpy\(\) instead",
+    ):
         x.conj().numpy()
     with pytest.raises(RuntimeError, match=r"negative bit set. Use tensor.resolve_neg\(\).numpy\(\) instead"):
         x.conj().imag.numpy()
@@ -229,15 +281,31 @@ def test_graphs_have_the_nodes_of_the_views(torch):
     leaf = "AccumulateGrad"
     conj = g.conj()
     assert names(conj.grad_fn) == ["ConjBackward0", leaf]
-    assert names(conj.imag.grad_fn) == ["SelectBackward0", "NegViewBackward0", "ViewAsRealBackward0", "ConjBackward0",
-                                        "ConjBackward0", leaf]
-    assert names(conj.real.grad_fn) == ["SelectBackward0", "ViewAsRealBackward0", "ConjBackward0", "ConjBackward0",
-                                        leaf]
+    assert names(conj.imag.grad_fn) == [
+        "SelectBackward0",
+        "NegViewBackward0",
+        "ViewAsRealBackward0",
+        "ConjBackward0",
+        "ConjBackward0",
+        leaf,
+    ]
+    assert names(conj.real.grad_fn) == [
+        "SelectBackward0",
+        "ViewAsRealBackward0",
+        "ConjBackward0",
+        "ConjBackward0",
+        leaf,
+    ]
     assert names(g.mH.grad_fn) == ["ConjBackward0", "TransposeBackward0", leaf]
     assert names(conj.resolve_conj().grad_fn) == ["CloneBackward0", "ConjBackward0", leaf]
     assert names(conj.reshape(-1).grad_fn) == ["ViewBackward0", "ConjBackward0", leaf]
-    assert names(g.mH.reshape(-1).grad_fn) == ["UnsafeViewBackward0", "CloneBackward0", "ConjBackward0",
-                                               "TransposeBackward0", leaf]
+    assert names(g.mH.reshape(-1).grad_fn) == [
+        "UnsafeViewBackward0",
+        "CloneBackward0",
+        "ConjBackward0",
+        "TransposeBackward0",
+        leaf,
+    ]
     assert names(torch._neg_view(g).grad_fn) == ["NegViewBackward0", leaf]
     assert names(g.conj_physical().grad_fn) == ["ConjPhysicalBackward0", leaf]
     assert (g * conj).grad_fn._saved_other.is_conj()
@@ -249,12 +317,12 @@ def test_gradients_flow_through_written_conjugates(torch):
     c = b.conj()
     c.mul_(1j)
     assert names(b.grad_fn)[0] == "CopySlices" and names(c.grad_fn)[0] == "ConjBackward0"
-    found, = torch.autograd.grad(b.abs().sum(), a)
+    (found,) = torch.autograd.grad(b.abs().sum(), a)
     assert torch.allclose(found, a.detach() / a.detach().abs())
     b = a * 1
     c = b.conj()
     b.mul_(2j)
-    found, = torch.autograd.grad(c.imag.sum(), a)
+    (found,) = torch.autograd.grad(c.imag.sum(), a)
     assert torch.allclose(found, torch.tensor([-2 + 0j, -2 + 0j]))
 
 
@@ -262,7 +330,7 @@ def test_gradients_flow_through_a_written_imaginary_part(torch):
     a = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
     b = a * 1
     b.conj().imag.mul_(torch.tensor([2.0, 3.0]))
-    found, = torch.autograd.grad(b.imag.sum() + b.real.sum(), a)
+    (found,) = torch.autograd.grad(b.imag.sum() + b.real.sum(), a)
     assert found.tolist() == [1 + 2j, 1 + 3j]
 
 
@@ -293,6 +361,7 @@ def test_a_leaf_keeps_a_conjugated_gradient(torch):
 def test_checks_of_derivatives_pass_through_bits(torch):
     def f(t):
         return torch._neg_view(t).conj() * t.conj().imag
+
     z = torch.tensor([1j, 2.0], dtype=torch.complex128, requires_grad=True)
     assert torch.autograd.gradcheck(f, z, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(f, z)
@@ -326,6 +395,7 @@ def test_vmap_sees_the_bits_of_its_examples(torch):
     def f(t):
         seen.append(t.conj().is_conj())
         return t.conj()
+
     found = torch.func.vmap(f)(batch)
     assert seen == [True] and found.is_conj() and found.tolist() == batch.conj().tolist()
 
@@ -337,6 +407,7 @@ def test_hooks_and_pack_hooks_see_the_bits(torch):
     def pack(t):
         seen.append((t.is_conj(), t.tolist()))
         return t
+
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         (a.conj() * a.conj()).sum().abs().backward()
     assert seen[0] == (True, [1 - 2j, 3 + 1j])
@@ -359,8 +430,15 @@ def test_sgd_follows_conjugated_gradients(torch):
 
 def test_every_optimizer_takes_gradients_and_parameters_with_bits(gradloom):
     torch = gradloom
-    for make in (torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop, torch.optim.Adadelta,
-                 torch.optim.ASGD, torch.optim.Rprop):
+    for make in (
+        torch.optim.Adam,
+        torch.optim.AdamW,
+        torch.optim.Adagrad,
+        torch.optim.RMSprop,
+        torch.optim.Adadelta,
+        torch.optim.ASGD,
+        torch.optim.Rprop,
+    ):
         plain = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
         turned = torch.tensor([1 - 2j, 3 + 1j]).conj().requires_grad_()
         for parameter, conjugate in ((plain, torch.conj_physical), (turned, torch.conj)):

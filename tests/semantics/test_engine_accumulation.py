@@ -9,6 +9,7 @@ def leaf(torch, *values):
 
 def returning(torch, make):
     """A function of one tensor whose backward returns `make(grad)`."""
+
     class Returns(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -17,6 +18,7 @@ def returning(torch, make):
         @staticmethod
         def backward(ctx, grad):
             return make(grad)
+
     return Returns.apply
 
 
@@ -27,6 +29,7 @@ def test_a_gradient_that_nobody_else_holds_becomes_grad_without_a_copy(torch):
         fresh = torch.full((2,), 5.0)
         made.append(fresh.data_ptr())
         return fresh
+
     returning(torch, make)(a).sum().backward()
     assert a.grad.data_ptr() == made[0]
 
@@ -37,6 +40,7 @@ def test_a_gradient_that_somebody_holds_is_copied(torch):
     def make(grad):
         kept.append(torch.full((2,), 5.0))
         return kept[0]
+
     returning(torch, make)(a).sum().backward()
     assert a.grad.data_ptr() != kept[0].data_ptr()
     a.grad.zero_()
@@ -71,7 +75,7 @@ def test_under_create_graph_the_sum_is_a_new_tensor(torch):
     (a * a).sum().backward(create_graph=True)
     assert a.grad is not held and held.tolist() == [1.0, 1.0]
     assert a.grad.tolist() == [3.0, 5.0] and a.grad.requires_grad
-    second, = torch.autograd.grad(a.grad.sum(), a)
+    (second,) = torch.autograd.grad(a.grad.sum(), a)
     assert second.tolist() == [2.0, 2.0]
     a.grad = None
 
@@ -125,7 +129,7 @@ def test_a_gradient_that_does_not_fit_grad_is_refused_in_pytorchs_words(torch):
 @pytest.mark.parametrize(("dims", "each"), [((), 1.0), ((0,), 3.0)])
 def test_the_gradient_of_a_mean_may_be_written_to(torch, dims, each):
     a = torch.ones(2, 3, requires_grad=True)
-    grad, = torch.autograd.grad(a.mean(*dims).sum(), a)
+    (grad,) = torch.autograd.grad(a.mean(*dims).sum(), a)
     assert grad.mul_(6).tolist() == [[each] * 3] * 2
 
 
@@ -184,6 +188,7 @@ def test_what_can_be_assigned_to_grad(torch):
 
 # --- gradients on their way -----------------------------------------------------------------------------------------
 
+
 def test_a_gradient_that_was_broadcast_is_summed_to_the_shape_of_its_input(torch):
     for shape, expected in (((5, 2, 3), 5.0), ((4, 2, 3), 4.0)):
         a = torch.ones(2, 3, requires_grad=True)
@@ -194,8 +199,11 @@ def test_a_gradient_that_was_broadcast_is_summed_to_the_shape_of_its_input(torch
 @pytest.mark.parametrize("shape", [(3,), (), (3, 2), (2, 1)])
 def test_a_gradient_of_a_shape_that_the_input_does_not_broadcast_to_is_refused(torch, shape):
     a = torch.ones(2, 3, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"Function ReturnsBackward returned an invalid gradient at index 0 - got .*"
-                                           r"but expected shape compatible with \[2, 3\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Function ReturnsBackward returned an invalid gradient at index 0 - got .*"
+        r"but expected shape compatible with \[2, 3\]",
+    ):
         returning(torch, lambda g: torch.ones(shape))(a).sum().backward()
     assert a.grad is None
 
@@ -238,6 +246,7 @@ def test_a_function_of_which_one_output_is_used_gets_zeros_for_the_other_and_may
 
 # --- order ----------------------------------------------------------------------------------------------------------
 
+
 def test_later_nodes_run_first_and_leaves_as_soon_as_they_can(torch):
     a, b, order = leaf(torch, 1.0), leaf(torch, 2.0), []
     x = a * 2
@@ -253,13 +262,16 @@ def test_later_nodes_run_first_and_leaves_as_soon_as_they_can(torch):
     assert order == ["q", "b", "w", "z", "y", "x", "a"]
 
 
-@pytest.mark.parametrize(("program", "order"), [
-    (lambda torch, a, b, c: a * b, "ab"),
-    (lambda torch, a, b, c: b * a, "ba"),
-    (lambda torch, a, b, c: torch.addcmul(c, b, a), "cba"),
-    (lambda torch, a, b, c: torch.stack([b, c, a]), "bca"),
-    (lambda torch, a, b, c: (a * b).exp() * c, "cab"),
-])
+@pytest.mark.parametrize(
+    ("program", "order"),
+    [
+        (lambda torch, a, b, c: a * b, "ab"),
+        (lambda torch, a, b, c: b * a, "ba"),
+        (lambda torch, a, b, c: torch.addcmul(c, b, a), "cba"),
+        (lambda torch, a, b, c: torch.stack([b, c, a]), "bca"),
+        (lambda torch, a, b, c: (a * b).exp() * c, "cab"),
+    ],
+)
 def test_leaves_whose_gradients_are_complete_at_once_run_in_the_order_of_inputs(torch, program, order):
     leaves, seen = [torch.ones(2, 2, requires_grad=True) for _ in "abc"], []
     for name, leaf_ in zip("abc", leaves, strict=True):

@@ -81,12 +81,15 @@ def test_none_stands_for_one_where_the_output_has_one_element(torch):
     assert a.grad.tolist() == [7.0, 5.0]
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch, y: y.backward(),
-    lambda torch, y: torch.autograd.backward([y]),
-    lambda torch, y: torch.autograd.backward([y.sum(), y], [None, None]),
-    lambda torch, y: torch.autograd.grad(y, y),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, y: y.backward(),
+        lambda torch, y: torch.autograd.backward([y]),
+        lambda torch, y: torch.autograd.backward([y.sum(), y], [None, None]),
+        lambda torch, y: torch.autograd.grad(y, y),
+    ],
+)
 def test_none_is_refused_for_an_output_of_several_elements(torch, call):
     with pytest.raises(RuntimeError, match=ONE_ELEMENT):
         call(torch, leaf(torch, 1.0, 2.0) * 2)
@@ -100,8 +103,9 @@ def test_none_is_refused_for_a_complex_output(torch):
     assert a.grad.tolist() == [2.0 + 0.0j]
 
 
-@pytest.mark.parametrize(("shape", "words"), [((3,), r"\[3\]"), ((), r"\[\]"), ((2, 1), r"\[2, 1\]"),
-                                              ((1, 2), r"\[1, 2\]")])
+@pytest.mark.parametrize(
+    ("shape", "words"), [((3,), r"\[3\]"), ((), r"\[\]"), ((2, 1), r"\[2, 1\]"), ((1, 2), r"\[1, 2\]")]
+)
 def test_a_gradient_of_another_shape_is_refused_though_it_would_broadcast(torch, shape, words):
     y = leaf(torch, 1.0, 2.0) * 2
     message = rf"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\({words}\) and output\[0\] has a shape"
@@ -133,11 +137,14 @@ def test_a_gradient_that_is_no_tensor_is_a_type_error(torch, gradient, words):
         (leaf(torch, 1.0, 2.0) * 2).backward(gradient)
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch, a, y: y.backward(),
-    lambda torch, a, y: torch.autograd.backward([y], [None]),
-    lambda torch, a, y: torch.autograd.grad(y, a),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, a, y: y.backward(),
+        lambda torch, a, y: torch.autograd.backward([y], [None]),
+        lambda torch, a, y: torch.autograd.grad(y, a),
+    ],
+)
 def test_a_root_must_require_grad(torch, call):
     a = torch.tensor([1.0, 2.0])
     with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
@@ -202,7 +209,7 @@ def test_materialize_grads_gives_zeros_for_what_was_not_used(torch):
         found = torch.autograd.grad(y, [unused, z], retain_graph=True, materialize_grads=True, allow_unused=allow)
         assert found[0].tolist() == [0.0] * 3 and found[1].dtype is torch.complex64
         assert not found[0].requires_grad
-    found, = torch.autograd.grad(y, unused, create_graph=True, materialize_grads=True)
+    (found,) = torch.autograd.grad(y, unused, create_graph=True, materialize_grads=True)
     assert found.requires_grad
     with pytest.raises(ValueError, match="Expected allow_unused to be True or not passed when materialize_grads=True"):
         torch.autograd.grad(y, unused, materialize_grads=True, allow_unused=False)
@@ -253,14 +260,16 @@ def test_retain_graph_follows_create_graph_unless_it_is_given(torch):
 
 
 def test_backward_with_create_graph_warns_of_the_cycle_it_makes_once(torch):
-    program = ("import warnings, {0} as torch\n"
-               "with warnings.catch_warnings(record=True) as seen:\n"
-               "    warnings.simplefilter('always')\n"
-               "    for _ in range(2):\n"
-               "        a = torch.ones(1, requires_grad=True)\n"
-               "        (a * a).sum().backward(create_graph=True)\n"
-               "        a.grad = None\n"
-               "print([str(w.message)[:44] for w in seen])\n")
+    program = (
+        "import warnings, {0} as torch\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for _ in range(2):\n"
+        "        a = torch.ones(1, requires_grad=True)\n"
+        "        (a * a).sum().backward(create_graph=True)\n"
+        "        a.grad = None\n"
+        "print([str(w.message)[:44] for w in seen])\n"
+    )
     found = subprocess.run([sys.executable, "-c", program.format(torch.__name__)], capture_output=True, text=True)
     assert found.stdout == "['Using backward() with create_graph=True will']\n", found.stderr
 
@@ -270,7 +279,7 @@ def test_old_names_of_arguments_warn(torch):
     with pytest.warns(FutureWarning, match="`grad_variables` is deprecated. Use `grad_tensors` instead"):
         torch.autograd.backward(a * 2, grad_variables=torch.ones(2))
     assert a.grad.tolist() == [2.0, 2.0]
-    with (pytest.warns(FutureWarning), pytest.raises(RuntimeError, match="Please only use `grad_tensors`")):
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError, match="Please only use `grad_tensors`"):
         torch.autograd.backward(a * 2, torch.ones(2), grad_variables=torch.ones(2))
     with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
         assert torch.autograd.grad(a.sum(), a, only_inputs=False)[0].tolist() == [1.0, 1.0]
@@ -282,42 +291,50 @@ def test_backward_works_in_every_grad_mode(torch):
     with torch.no_grad():
         y.backward(retain_graph=True)
     with torch.inference_mode():
-        found, = torch.autograd.grad(y, a, retain_graph=True)
+        (found,) = torch.autograd.grad(y, a, retain_graph=True)
     assert a.grad.item() == found.item() == 6.0
     with torch.no_grad():
-        found, = torch.autograd.grad(y, a, create_graph=True)
+        (found,) = torch.autograd.grad(y, a, create_graph=True)
     assert found.requires_grad
 
 
 # --- is_grads_batched ---------------------------------------------------------------------------------------------
 
+
 def test_batched_gradients_give_the_rows_of_a_jacobian(torch):
     a, unused = leaf(torch, 1.0, 2.0), leaf(torch, 1.0)
     y = a * a
-    found, none = torch.autograd.grad(y, [a, unused], torch.eye(2), is_grads_batched=True, retain_graph=True,
-                                      allow_unused=True)
+    found, none = torch.autograd.grad(
+        y, [a, unused], torch.eye(2), is_grads_batched=True, retain_graph=True, allow_unused=True
+    )
     assert found.tolist() == [[2.0, 0.0], [0.0, 4.0]] and none is None
-    _, zeros = torch.autograd.grad(y, [a, unused], [torch.eye(2)], is_grads_batched=True, retain_graph=True,
-                                   materialize_grads=True)
+    _, zeros = torch.autograd.grad(
+        y, [a, unused], [torch.eye(2)], is_grads_batched=True, retain_graph=True, materialize_grads=True
+    )
     assert zeros.tolist() == [0.0]  # of the input's own shape
     with pytest.raises(RuntimeError, match="at index 1 appears to not have been used"):
         torch.autograd.grad(y, [a, unused], torch.eye(2), is_grads_batched=True, retain_graph=True)
-    assert torch.autograd.grad([y, y.sum()], a, [torch.ones(3, 2), torch.ones(3)], is_grads_batched=True
-                               )[0].tolist() == [[4.0, 8.0]] * 3
+    assert (
+        torch.autograd.grad([y, y.sum()], a, [torch.ones(3, 2), torch.ones(3)], is_grads_batched=True)[0].tolist()
+        == [[4.0, 8.0]] * 3
+    )
 
 
 def test_batched_gradients_can_be_differentiated_again(torch):
     a = leaf(torch, 1.0, 2.0)
-    rows, = torch.autograd.grad(a * a * a, a, torch.eye(2), is_grads_batched=True, create_graph=True)
+    (rows,) = torch.autograd.grad(a * a * a, a, torch.eye(2), is_grads_batched=True, create_graph=True)
     assert torch.autograd.grad(rows.sum(), a)[0].tolist() == [6.0, 12.0]
 
 
-@pytest.mark.parametrize(("vectors", "error", "words"), [
-    ((2,), RuntimeError, r"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as"),
-    ((3, 3), RuntimeError, "a mismatch was detected"),
-    ((0, 2), IndexError, "index 0 is out of bounds"),
-    (None, RuntimeError, ONE_ELEMENT),
-])
+@pytest.mark.parametrize(
+    ("vectors", "error", "words"),
+    [
+        ((2,), RuntimeError, r"If `is_grads_batched=True`, we interpret the first dimension of each grad_output as"),
+        ((3, 3), RuntimeError, "a mismatch was detected"),
+        ((0, 2), IndexError, "index 0 is out of bounds"),
+        (None, RuntimeError, ONE_ELEMENT),
+    ],
+)
 def test_batched_gradients_that_do_not_fit_are_refused(torch, vectors, error, words):
     a = leaf(torch, 1.0, 2.0)
     with pytest.raises(error, match=words):

@@ -13,6 +13,7 @@ def leaf(torch, *values):
 
 def identity(torch, on_backward):
     """A function of one tensor that calls `on_backward()` in its backward and passes the gradient on."""
+
     class Identity(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -22,11 +23,13 @@ def identity(torch, on_backward):
         def backward(ctx, grad):
             on_backward()
             return grad
+
     return Identity.apply
 
 
 def recursive(torch, ran=None):
     """A function of x that in its backward calls itself with x - 1, and runs that backward, until x is negative."""
+
     class Recursive(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -43,6 +46,7 @@ def recursive(torch, ran=None):
             with torch.enable_grad():
                 Recursive.apply(ctx.x).sum().backward()
             return grad
+
     return Recursive.apply
 
 
@@ -74,6 +78,7 @@ def test_a_pass_inside_a_hook(torch):
         with torch.enable_grad():
             (w * w).sum().backward()
         return grad + w.grad
+
     y.register_hook(hook)
     y.sum().backward()
     assert x.grad.tolist() == [22.0] and w.grad.tolist() == [10.0]
@@ -85,6 +90,7 @@ def test_an_inner_pass_may_add_to_a_leaf_that_the_outer_one_adds_to(torch):
     def inner():
         with torch.enable_grad():
             (x * x).sum().backward()
+
     y = identity(torch, inner)(x * 10)
     (y + x).sum().backward()
     assert x.grad.tolist() == [17.0]
@@ -137,6 +143,7 @@ def test_an_exception_comes_through_all_levels_as_it_is(torch):
 
     def fail():
         raise error
+
     error = Mine("deep down")
     x = torch.tensor(100.0, requires_grad=True)
     with pytest.raises(Mine) as caught:
@@ -152,6 +159,7 @@ def test_the_modes_of_the_program_reach_the_deepest_level(torch):
     def look():
         with torch.enable_grad():
             leaf(torch, 2.0) * leaf(torch, 3.0)
+
     x = torch.tensor(70.0, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t.item()) or t, lambda t: t):
         recursive(torch, look)(x).sum().backward()
@@ -159,6 +167,7 @@ def test_the_modes_of_the_program_reach_the_deepest_level(torch):
 
 
 # --- callbacks ------------------------------------------------------------------------------------------------------
+
 
 def queue(torch, callback):
     torch.autograd.Variable._execution_engine.queue_callback(callback)
@@ -171,6 +180,7 @@ def test_callbacks_run_when_everything_else_has(torch):
     def hook(grad):
         queue(torch, lambda: seen.append(("first", x.grad is not None, torch.is_grad_enabled())))
         queue(torch, lambda: [seen.append("second"), queue(torch, lambda: seen.append("third"))] and None)
+
     y.register_hook(hook)
     y.sum().backward()
     assert seen == [("first", True, False), "second", "third"]
@@ -187,6 +197,7 @@ def test_callbacks_of_an_inner_pass_run_at_its_end(torch):
         with torch.enable_grad():
             z.sum().backward()
         seen.append("after the inner pass")
+
     y.register_hook(hook)
     y.sum().backward()
     assert seen == ["inner", "after the inner pass", "outer"]
@@ -209,6 +220,7 @@ def test_callbacks_do_not_run_after_an_exception_and_belong_to_a_pass(torch):
     def hook(grad):
         queue(torch, lambda: seen.append(1))
         raise KeyError("x")
+
     y.register_hook(hook)
     with pytest.raises(KeyError):
         y.sum().backward()
@@ -219,6 +231,7 @@ def test_callbacks_do_not_run_after_an_exception_and_belong_to_a_pass(torch):
 
 # --- queries --------------------------------------------------------------------------------------------------------
 
+
 def test_the_running_pass_has_a_number_and_the_running_node_is_known(torch):
     core = torch._C
     x, seen = leaf(torch, 1.0), []
@@ -227,6 +240,7 @@ def test_the_running_pass_has_a_number_and_the_running_node_is_known(torch):
 
     def note(*args):
         seen.append((core._current_graph_task_id(), core._current_autograd_node()))
+
     y.register_hook(note)
     y.grad_fn.register_prehook(note)
     y.grad_fn.register_hook(note)
@@ -262,6 +276,7 @@ def test_which_nodes_the_engine_runs(torch):
 def test_multithreading_can_be_switched_off(torch):
     def enabled():
         return torch._C._is_multithreading_enabled()
+
     assert enabled()
     with torch.autograd.set_multithreading_enabled(False):
         assert not enabled()
@@ -277,21 +292,30 @@ def test_multithreading_can_be_switched_off(torch):
 
 # --- exceptions -----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("error", [ValueError("a"), KeyError("b"), StopIteration(3), KeyboardInterrupt("c"),
-                                   SystemExit(3)], ids=lambda e: type(e).__name__)
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("a"), KeyError("b"), StopIteration(3), KeyboardInterrupt("c"), SystemExit(3)],
+    ids=lambda e: type(e).__name__,
+)
 @pytest.mark.parametrize("where", ["function", "tensor hook", "leaf hook", "pre-hook", "post-hook", "accumulate hook"])
 def test_an_exception_arrives_as_it_is_and_leaves_the_engine_usable(torch, error, where):
     def fail(*args):
         raise error
+
     x = leaf(torch, 1.0)
     y = x * 2
     if where == "function":
         z = identity(torch, fail)(y)
     else:
         z = y * 1
-        handle = {"tensor hook": y.register_hook, "leaf hook": x.register_hook,
-                  "pre-hook": y.grad_fn.register_prehook, "post-hook": y.grad_fn.register_hook,
-                  "accumulate hook": x.register_post_accumulate_grad_hook}[where](fail)
+        handle = {
+            "tensor hook": y.register_hook,
+            "leaf hook": x.register_hook,
+            "pre-hook": y.grad_fn.register_prehook,
+            "post-hook": y.grad_fn.register_hook,
+            "accumulate hook": x.register_post_accumulate_grad_hook,
+        }[where](fail)
     with pytest.raises(type(error)) as caught:
         z.sum().backward(retain_graph=True)
     assert caught.value is error and caught.value.args == error.args
@@ -309,6 +333,7 @@ def test_what_ran_before_an_exception_has_happened(torch):
 
     def fail(grad):
         raise KeyError("x")
+
     early.register_hook(fail)
     with pytest.raises(KeyError):
         (early + late).sum().backward()
@@ -324,6 +349,7 @@ def test_a_failed_pass_holds_nothing(torch):
 
         def fail(grad):
             raise KeyError("x")
+
         y.register_hook(fail)
         z = y.exp()
         node = weakref.ref(z.grad_fn) if torch.__name__ == "gradloom" else weakref.ref(z)
@@ -343,6 +369,7 @@ def test_an_exception_in_a_thread_stays_there(torch):
             identity(torch, lambda: 1 / 0)(leaf(torch, 1.0)).sum().backward()
         except ZeroDivisionError as error:
             caught.append(error)
+
     caught = []
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

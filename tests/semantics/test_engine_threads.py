@@ -26,6 +26,7 @@ def together(work, count=THREADS):
             work(number)
         except BaseException as error:
             failures.append(error)
+
     threads = [threading.Thread(target=call, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
@@ -41,6 +42,7 @@ def test_threads_with_graphs_of_their_own_add_to_one_leaf(torch):
     def work(number):
         for _ in range(ROUNDS):
             (x * 2 + x).sum().backward()
+
     together(work)
     assert x.grad.tolist() == [3.0 * THREADS * ROUNDS] * 3
 
@@ -52,6 +54,7 @@ def test_threads_add_large_gradients_to_one_leaf(torch):
     def work(number):
         roots[number].backward()
         (x * 2).sum().backward()
+
     together(work, 4)
     assert x.grad.min().item() == x.grad.max().item() == 12.0
 
@@ -68,13 +71,14 @@ def test_threads_share_a_graph_that_is_kept(torch):
     x = torch.ones(3, requires_grad=True)
     middle = (x * 3).exp() * x
     y = middle.sum()
-    alone, = torch.autograd.grad(y, x, retain_graph=True)
+    (alone,) = torch.autograd.grad(y, x, retain_graph=True)
 
     def work(number):
         for _ in range(ROUNDS):
             y.backward(retain_graph=True)
-            found, = torch.autograd.grad(y, x, retain_graph=True)
+            (found,) = torch.autograd.grad(y, x, retain_graph=True)
             assert found.tolist() == alone.tolist()
+
     together(work)
     total = alone.double() * THREADS * ROUNDS
     assert torch.allclose(x.grad.double(), total, rtol=1e-4)
@@ -87,6 +91,7 @@ def test_threads_continue_one_graph_each_with_a_root_of_its_own(torch):
     def work(number):
         for _ in range(ROUNDS):
             (shared * number).sum().backward(retain_graph=True)
+
     together(work)
     assert x.grad.tolist() == [2.0 * ROUNDS * sum(range(THREADS))] * 3
 
@@ -97,6 +102,7 @@ def test_threads_that_use_a_leaf_for_the_first_time_agree_on_its_edge(torch):
 
         def work(number, x=x, found=found):
             found.append(torch.autograd.grad((x * number).sum(), x)[0].tolist() == [float(number)] * 2)
+
         together(work)
         assert found == [True] * THREADS
 
@@ -110,6 +116,7 @@ def test_hooks_see_every_pass(torch):
     def work(number):
         for _ in range(ROUNDS):
             shared.sum().backward(retain_graph=True)
+
     together(work)
     assert seen.count(1) == seen.count(2) == THREADS * ROUNDS
 
@@ -118,11 +125,13 @@ def test_a_hook_on_several_gradients_keeps_passes_apart(torch):
     a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     left, right, seen = a * 2, b * 3, []
     torch.autograd.graph.register_multi_grad_hook(
-        (left, right), lambda grads: seen.append([g[0].item() for g in grads]))
+        (left, right), lambda grads: seen.append([g[0].item() for g in grads])
+    )
 
     def work(number):
         for _ in range(ROUNDS):
             (left * number + right * number).sum().backward(retain_graph=True)
+
     together(work)
     assert len(seen) == THREADS * ROUNDS and all(x == y for x, y in seen)
 
@@ -134,6 +143,7 @@ def test_handles_registered_by_several_threads_are_distinct(gradloom):  # in PyT
     def work(number):
         for _ in range(ROUNDS):
             handles.append(x.register_hook(lambda g: g + 1))
+
     together(work)
     (x * 0).sum().backward()
     assert x.grad.tolist() == [float(THREADS * ROUNDS)] * 2
@@ -151,6 +161,7 @@ def test_modes_and_passes_belong_to_their_threads(torch):
     def hook(grad):
         inside.set()
         leave.wait(10)
+
     y.register_hook(hook)
     thread = threading.Thread(target=lambda: y.sum().backward())
     thread.start()

@@ -117,7 +117,7 @@ def test_a_write_into_a_view_computes_what_is_asked_for(torch):
 
 def test_second_derivatives_of_one_input_go_through_what_both_need(torch):
     a, b = leaf(torch, 2.0), leaf(torch, 3.0)
-    grad_a, = torch.autograd.grad(a * a * b, a, create_graph=True)
+    (grad_a,) = torch.autograd.grad(a * a * b, a, create_graph=True)
     assert grad_a.item() == 12.0
     assert torch.autograd.grad(grad_a, b)[0].item() == 4.0
 

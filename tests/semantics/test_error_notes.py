@@ -61,7 +61,7 @@ def test_of_two_formulas_the_one_that_failed_is_named(gradloom, monkeypatch):
     nodes = import_module("gradloom.generated.functions.elementwise")
     monkeypatch.setattr(nodes, "pow_backward_exponent", fails)
     x, y = (gradloom.ones(2, requires_grad=True) for _ in range(2))
-    message, notes = failing((x ** y).sum().backward, ZeroDivisionError)
+    message, notes = failing((x**y).sum().backward, ZeroDivisionError)
     assert message == "a helper's own"
     assert "PowBackward1, the backward of pow.Tensor_Tensor, in the formula of `exponent`" in notes
     assert yaml_line(notes).startswith("exponent: pow_backward_exponent(")
@@ -113,9 +113,13 @@ BREAKS_DERIVATIVE = """
 """
 
 
-@pytest.mark.parametrize("texts, lines", [((BREAKS + BREAKS_DERIVATIVE,), ("<define>:6", "<define>:7")),
-                                          ((BREAKS, BREAKS_DERIVATIVE),
-                                           ("<define, derivatives>:3", "<define, derivatives>:4"))])
+@pytest.mark.parametrize(
+    "texts, lines",
+    [
+        ((BREAKS + BREAKS_DERIVATIVE,), ("<define>:6", "<define>:7")),
+        ((BREAKS, BREAKS_DERIVATIVE), ("<define, derivatives>:3", "<define, derivatives>:4")),
+    ],
+)
 def test_a_formula_that_is_defined_in_memory_is_named_with_its_line_of_the_text(gradloom, texts, lines):
     forward_ad = gradloom.autograd.forward_ad
     with gradloom.ops.define(*texts, namespace="notes"):

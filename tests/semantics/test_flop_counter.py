@@ -22,8 +22,11 @@ def test_products_of_matrices_are_counted_by_module(torch, flops):
         net(torch.ones(8, 10)).sum().backward()
     assert mode.get_total_flops() == 11200
     assert counts(mode) == {
-        "Global": {"aten.addmm": 4800, "aten.mm": 6400}, "Sequential": {"aten.addmm": 4800, "aten.mm": 6400},
-        "Sequential.0": {"aten.addmm": 3200, "aten.mm": 3200}, "Sequential.2": {"aten.addmm": 1600, "aten.mm": 3200}}
+        "Global": {"aten.addmm": 4800, "aten.mm": 6400},
+        "Sequential": {"aten.addmm": 4800, "aten.mm": 6400},
+        "Sequential.0": {"aten.addmm": 3200, "aten.mm": 3200},
+        "Sequential.2": {"aten.addmm": 1600, "aten.mm": 3200},
+    }
 
 
 def test_modules_in_modules_go_by_their_path(torch, flops):
@@ -35,6 +38,7 @@ def test_modules_in_modules_go_by_their_path(torch, flops):
 
         def forward(self, x):
             return self.b(self.a(x))
+
     with flops.FlopCounterMode(display=False) as mode:
         Net()(torch.ones(2, 4)).sum().backward()
     found = counts(mode)
@@ -49,8 +53,12 @@ def test_convolutions_count_their_gradients(torch, flops, transposed, groups, st
     net = kind(3, 6, 3, padding=1, stride=stride, groups=groups)
     with flops.FlopCounterMode(display=False) as mode:
         net(torch.ones(2, 3, 8, 8, requires_grad=True)).sum().backward()
-    expected = {(False, 1, 1): (41472, 82944), (False, 3, 2): (3456, 13824), (True, 1, 1): (41472, 82944),
-                (True, 1, 2): (41472, 82944)}[transposed, groups, stride]
+    expected = {
+        (False, 1, 1): (41472, 82944),
+        (False, 3, 2): (3456, 13824),
+        (True, 1, 1): (41472, 82944),
+        (True, 1, 2): (41472, 82944),
+    }[transposed, groups, stride]
     found = counts(mode)["Global"]
     assert (found["aten.convolution"], found["aten.convolution_backward"]) == expected
 
@@ -76,6 +84,11 @@ def test_the_table_shows_modules_and_their_shares(gradloom):
     with flop_counter.FlopCounterMode(display=False) as mode:
         net(gradloom.ones(8, 10))
     assert mode.get_table(1).splitlines() == [
-        "Module           FLOP  % Total", "--------------  -----  -------", "Global          4,800  100.00%",
-        " - aten.addmm   4,800  100.00%", " Sequential     4,800  100.00%", "  - aten.addmm  4,800  100.00%"]
+        "Module           FLOP  % Total",
+        "--------------  -----  -------",
+        "Global          4,800  100.00%",
+        " - aten.addmm   4,800  100.00%",
+        " Sequential     4,800  100.00%",
+        "  - aten.addmm  4,800  100.00%",
+    ]
     assert "Sequential.0" in mode.get_table() and "66.67%" in mode.get_table()

@@ -174,7 +174,7 @@ def test_forward_over_reverse(torch, fw):
     x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
     with fw.dual_level():
         dual = fw.make_dual(x, torch.tensor([3.0, 5.0], dtype=torch.float64))
-        (gradient,) = torch.autograd.grad((dual ** 3).sum(), dual, create_graph=True)
+        (gradient,) = torch.autograd.grad((dual**3).sum(), dual, create_graph=True)
         assert gradient.tolist() == [3.0, 12.0]
         assert tangent(fw, gradient) == [18.0, 60.0]
 
@@ -213,7 +213,7 @@ def test_complex_tangents(torch, fw):
         dual = fw.make_dual(z, t)
         assert tangent(fw, dual * dual) == [2j * (1 + 2j)]
         assert tangent(fw, dual.conj()) == [-1j]
-        assert tangent(fw, dual.abs())[0] == pytest.approx(2 / 5 ** 0.5)
+        assert tangent(fw, dual.abs())[0] == pytest.approx(2 / 5**0.5)
         assert tangent(fw, torch.view_as_real(dual)) == [[0.0, 1.0]]
 
 
@@ -291,11 +291,12 @@ def test_saved_outputs_carry_their_tangent_into_backward(torch, fw):
     with fw.dual_level():
         dual = fw.make_dual(x, torch.ones(1, dtype=torch.float64))
         (gradient,) = torch.autograd.grad(dual.exp().sum(), dual, create_graph=True)
-        assert tangent(fw, gradient)[0] == pytest.approx(2.718281828 ** 0.5)
+        assert tangent(fw, gradient)[0] == pytest.approx(2.718281828**0.5)
 
 
 def test_other_threads_see_the_level(torch, fw, pair):
     from threading import Thread
+
     x, t = pair
     found = []
     with fw.dual_level():
@@ -344,7 +345,7 @@ def test_custom_functions_give_their_own_tangents(torch, fw):
     class Cube(torch.autograd.Function):
         @staticmethod
         def forward(x):
-            return x ** 3
+            return x**3
 
         @staticmethod
         def setup_context(ctx, inputs, output):
@@ -353,7 +354,7 @@ def test_custom_functions_give_their_own_tangents(torch, fw):
         @staticmethod
         def jvp(ctx, x_t):
             (x,) = ctx.saved_tensors
-            return 3 * x ** 2 * x_t
+            return 3 * x**2 * x_t
 
     with fw.dual_level():
         x = fw.make_dual(torch.tensor([2.0]), torch.tensor([1.0]))
@@ -387,8 +388,12 @@ def test_a_sum_with_a_missing_tangent_is_the_other_and_no_graph_is_recorded_for_
     x, y = torch.ones(2), torch.full((2,), 3.0)
     with forward_ad_of(torch).dual_level():
         dual = forward_ad_of(torch).make_dual(x, torch.full((2,), 5.0))
-        for result, expected in ((torch.logaddexp(dual, x), 2.5), (torch.hypot(dual, torch.zeros(2)), 5.0),
-                                 (torch.lerp(dual, y, x * 0.5), 2.5), (torch.addcmul(y, dual, y), 15.0)):
+        for result, expected in (
+            (torch.logaddexp(dual, x), 2.5),
+            (torch.hypot(dual, torch.zeros(2)), 5.0),
+            (torch.lerp(dual, y, x * 0.5), 2.5),
+            (torch.addcmul(y, dual, y), 15.0),
+        ):
             tangent = forward_ad_of(torch).unpack_dual(result).tangent
             assert tangent.tolist() == [expected, expected]
             assert type(tangent) is torch.Tensor and not tangent.requires_grad

@@ -81,6 +81,7 @@ def test_a_custom_function_may_return_a_tangent_of_another_dtype(torch, fw):
         @staticmethod
         def jvp(ctx, tangent):
             return tangent.double() * 2
+
     with fw.dual_level():
         found = fw.unpack_dual(Twice.apply(fw.make_dual(torch.ones(1), torch.ones(1))))
         assert found.tangent.dtype is torch.float64 and found.primal.dtype is torch.float32
@@ -109,8 +110,18 @@ def test_a_sample_of_noise_beside_what_is_learnt(torch):
     assert torch.equal(log_scale.grad, noise) and torch.equal(mean.grad, torch.ones(4))
 
 
-@pytest.mark.parametrize("name", ["bessel_j0", "airy_ai", "modified_bessel_i0", "chebyshev_polynomial_t",
-                                  "hermite_polynomial_h", "laguerre_polynomial_l", "legendre_polynomial_p"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bessel_j0",
+        "airy_ai",
+        "modified_bessel_i0",
+        "chebyshev_polynomial_t",
+        "hermite_polynomial_h",
+        "laguerre_polynomial_l",
+        "legendre_polynomial_p",
+    ],
+)
 def test_special_functions_without_a_derivative_are_constants(torch, fw, name):
     x = torch.full((2,), 0.5, requires_grad=True)
     arguments = (2,) if "polynomial" in name else ()
@@ -123,11 +134,15 @@ def test_special_functions_without_a_derivative_are_constants(torch, fw, name):
 def test_messages_name_the_operator_that_stops_a_tangent(torch, fw):
     with fw.dual_level():
         dual = fw.make_dual(torch.ones(2), torch.ones(2))
-        with pytest.raises(NotImplementedError, match="forward AD with add_out that does not support it because it is "
-                                                      "an out= function"):
+        with pytest.raises(
+            NotImplementedError, match="forward AD with add_out that does not support it because it is an out= function"
+        ):
             torch.add(dual, 1, out=torch.empty(2))
-        for operation, name in ((lambda: dual // 2, "floor_divide"), (lambda: 5 % dual, "remainder"),
-                                (lambda: dual.heaviside(dual), "heaviside")):
+        for operation, name in (
+            (lambda: dual // 2, "floor_divide"),
+            (lambda: 5 % dual, "remainder"),
+            (lambda: dual.heaviside(dual), "heaviside"),
+        ):
             with pytest.raises(NotImplementedError, match=f"forward AD with aten::{name} that does not support it"):
                 operation()
 

@@ -35,7 +35,7 @@ def outer(a, b):
 @BOTH
 def test_the_jacobian_has_the_dimensions_of_output_and_argument(torch, func, x, y, name):
     jacobian = getattr(func, name)
-    assert plain(jacobian(lambda t: t ** 2)(x)) == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]
+    assert plain(jacobian(lambda t: t**2)(x)) == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]
     found = jacobian(outer)(x, y)
     assert found.shape == (3, 2, 3) and torch.equal(found, torch.einsum("b,ac->abc", y, torch.eye(3).double()))
     found = jacobian(outer, argnums=1)(x, y)
@@ -45,7 +45,7 @@ def test_the_jacobian_has_the_dimensions_of_output_and_argument(torch, func, x, 
 @BOTH
 def test_numbers_have_no_dimensions(torch, func, x, name):
     jacobian = getattr(func, name)
-    assert plain(jacobian(lambda t: t ** 2)(x[1])) == 4.0
+    assert plain(jacobian(lambda t: t**2)(x[1])) == 4.0
     assert plain(jacobian(lambda t: t.sum())(x)) == [1.0, 1.0, 1.0]
     assert plain(jacobian(lambda t: t * x)(x[1])) == [1.0, 2.0, 3.0]
 
@@ -64,9 +64,14 @@ def test_negative_argnums_are_right_by_forward_mode_too(gradloom):
 
 
 @BOTH
-@pytest.mark.parametrize("argnums, message", [
-    (2, "Got argnum=2, but only 2 positional inputs"), ((), "argnums must be non-empty"),
-    ((0, 0), "argnums elements must be unique")])
+@pytest.mark.parametrize(
+    "argnums, message",
+    [
+        (2, "Got argnum=2, but only 2 positional inputs"),
+        ((), "argnums must be non-empty"),
+        ((0, 0), "argnums elements must be unique"),
+    ],
+)
 def test_argnums_that_name_no_argument_are_refused(func, x, y, name, argnums, message):
     with pytest.raises(RuntimeError, match=message):
         getattr(func, name)(outer, argnums=argnums)(x, y)
@@ -92,7 +97,7 @@ def test_aux_is_handed_through(func, x, name):
 def test_what_is_independent_or_empty(torch, func, x, name):
     jacobian = getattr(func, name)
     assert plain(jacobian(lambda t: torch.ones(2))(x)) == [[0.0] * 3] * 2
-    assert jacobian(lambda t: t ** 2)(torch.zeros(0)).shape == (0, 0)
+    assert jacobian(lambda t: t**2)(torch.zeros(0)).shape == (0, 0)
     assert jacobian(lambda t: t[:0])(x).shape == (0, 3)
 
 
@@ -115,8 +120,9 @@ def test_outputs_of_anything_but_tensors_are_refused(func, x, name):
 
 @pytest.mark.parametrize("size", [1, 2, 5, 6, 7, None])
 def test_chunks_change_nothing(torch, func, x, y, size):
-    whole, chunked = (func.jacrev(lambda a, b: (outer(a, b), a.sum()), (0, 1), chunk_size=n)(x, y)
-                      for n in (None, size))
+    whole, chunked = (
+        func.jacrev(lambda a, b: (outer(a, b), a.sum()), (0, 1), chunk_size=n)(x, y) for n in (None, size)
+    )
     assert all(torch.equal(p, q) for ps, qs in zip(whole, chunked, strict=True) for p, q in zip(ps, qs, strict=True))
 
 
@@ -134,24 +140,24 @@ def test_randomness_is_one_of_three(func, x):
 @BOTH
 def test_jacobians_reach_the_caller(torch, func, x, name):
     x.requires_grad_()
-    found = getattr(func, name)(lambda t: t ** 3)(x)
+    found = getattr(func, name)(lambda t: t**3)(x)
     assert torch.autograd.grad(found.sum(), x)[0].tolist() == [6.0, 12.0, 18.0]
     with torch.no_grad():
-        plain(getattr(func, name)(lambda t: t ** 3)(x))
+        plain(getattr(func, name)(lambda t: t**3)(x))
 
 
 def test_the_hessian_is_the_jacobian_of_the_gradient(func, x, y):
-    assert plain(func.hessian(lambda t: (t ** 3).sum())(x)) == [[6.0, 0.0, 0.0], [0.0, 12.0, 0.0], [0.0, 0.0, 18.0]]
+    assert plain(func.hessian(lambda t: (t**3).sum())(x)) == [[6.0, 0.0, 0.0], [0.0, 12.0, 0.0], [0.0, 0.0, 18.0]]
     (xx, xy), (yx, yy) = func.hessian(lambda a, b: a.prod() * b.prod(), argnums=(0, 1))(x, y)
     assert plain(xx) == [[0.0, 60.0, 40.0], [60.0, 0.0, 20.0], [40.0, 20.0, 0.0]]
     assert plain(yy) == [[0.0, 6.0], [6.0, 0.0]] and plain(xy) == plain(yx.T)
-    assert plain(func.hessian(lambda t: t ** 3)(x[1])) == 12.0
+    assert plain(func.hessian(lambda t: t**3)(x[1])) == 12.0
 
 
 @pytest.mark.parametrize("first", ["jacrev", "jacfwd"])
 @BOTH
 def test_jacobians_nest(func, x, name, first):
-    found = getattr(func, name)(getattr(func, first)(lambda t: t ** 3))(x)
+    found = getattr(func, name)(getattr(func, first)(lambda t: t**3))(x)
     assert found.shape == (3, 3, 3)
     assert [found[i, j, k].item() for i in range(3) for j in range(3) for k in range(3) if i != j or i != k] == [0] * 24
     assert [found[i, i, i].item() for i in range(3)] == [6.0, 12.0, 18.0]
@@ -163,14 +169,14 @@ def test_third_derivatives(func, x):
 
 
 def test_a_jacobian_in_a_gradient(func, x):
-    assert plain(func.grad(lambda t: func.jacrev(lambda u: u ** 3)(t).sum())(x)) == [6.0, 12.0, 18.0]
-    assert plain(func.grad(lambda t: func.jacfwd(lambda u: u ** 3)(t).sum())(x)) == [6.0, 12.0, 18.0]
+    assert plain(func.grad(lambda t: func.jacrev(lambda u: u**3)(t).sum())(x)) == [6.0, 12.0, 18.0]
+    assert plain(func.grad(lambda t: func.jacfwd(lambda u: u**3)(t).sum())(x)) == [6.0, 12.0, 18.0]
 
 
 def fill(torch, x):
     out = torch.zeros(4, dtype=torch.float64)
     out[0] = x[0] * x[1]
-    out[1:] = x ** 2
+    out[1:] = x**2
     return out
 
 
@@ -210,13 +216,23 @@ def test_functions_may_write_to_what_they_made(torch, func, x, write, name):
     assert torch.allclose(hessian, func.jacfwd(func.jacfwd(energy))(x))
 
 
-@pytest.mark.parametrize("transforms", [("jacrev",), ("jacfwd",), ("jacfwd", "jacrev"), ("jacrev", "jacfwd"),
-                                        ("jacfwd", "jacfwd"), ("jacrev", "jacrev"), ("hessian",)])
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        ("jacrev",),
+        ("jacfwd",),
+        ("jacfwd", "jacrev"),
+        ("jacrev", "jacfwd"),
+        ("jacfwd", "jacfwd"),
+        ("jacrev", "jacrev"),
+        ("hessian",),
+    ],
+)
 def test_functions_may_look_at_their_values(torch, func, x, transforms):
     def branches(t):
-        return t ** 3 if t.sum() > float(t[0]) else -t
+        return t**3 if t.sum() > float(t[0]) else -t
 
-    found, expected = branches, lambda t: t ** 3
+    found, expected = branches, lambda t: t**3
     for name in reversed(transforms):
         found, expected = getattr(func, name)(found), getattr(func, name)(expected)
     assert torch.equal(found(x), expected(x))
@@ -225,7 +241,9 @@ def test_functions_may_look_at_their_values(torch, func, x, transforms):
 def test_jacobians_of_batches_of_tensors_that_are_closed_over(torch, func, x):
     scales = torch.tensor([1.0, 2.0], dtype=torch.float64)
     for jacobian in (func.jacrev, func.jacfwd):
-        found = func.vmap(lambda s, jacobian=jacobian: jacobian(lambda t: s * t ** 2)(x))(scales)
+        found = func.vmap(lambda s, jacobian=jacobian: jacobian(lambda t: s * t**2)(x))(scales)
         assert torch.equal(found, torch.stack([torch.diag(2 * s * x) for s in scales]))
-    assert torch.equal(func.vmap(lambda s: func.hessian(lambda t: (s * t ** 3).sum())(x))(scales),
-                       torch.stack([torch.diag(6 * s * x) for s in scales]))
+    assert torch.equal(
+        func.vmap(lambda s: func.hessian(lambda t: (s * t**3).sum())(x))(scales),
+        torch.stack([torch.diag(6 * s * x) for s in scales]),
+    )

@@ -33,8 +33,13 @@ def net(torch):
 
 @pytest.fixture
 def values(torch):
-    return {"a.weight": torch.eye(2), "a.bias": torch.zeros(2), "b.bias": torch.ones(2), "shift": torch.zeros(2),
-            "count": torch.tensor([1.0, 2.0])}
+    return {
+        "a.weight": torch.eye(2),
+        "a.bias": torch.zeros(2),
+        "b.bias": torch.ones(2),
+        "shift": torch.zeros(2),
+        "count": torch.tensor([1.0, 2.0]),
+    }
 
 
 def test_a_module_is_called_with_other_tensors(torch, func, net, values, x):
@@ -83,11 +88,15 @@ def test_one_name_of_tied_parameters_stands_for_all(torch, func, net, values, x)
     assert func.functional_call(net, values, x, tie_weights=False).tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("dicts, error, message", [
-    (3, ValueError, "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts"),
-    ([3], ValueError, "Expected all elements of parameter_and_buffer_dicts to be dictionaries"),
-    ({"shift": 3.0}, TypeError, "3.0 is not an instance of torch.Tensor"),
-    ({"c.weight": None}, AttributeError, "Net has no attribute `c`")])
+@pytest.mark.parametrize(
+    "dicts, error, message",
+    [
+        (3, ValueError, "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts"),
+        ([3], ValueError, "Expected all elements of parameter_and_buffer_dicts to be dictionaries"),
+        ({"shift": 3.0}, TypeError, "3.0 is not an instance of torch.Tensor"),
+        ({"c.weight": None}, AttributeError, "Net has no attribute `c`"),
+    ],
+)
 def test_other_dicts_are_refused(func, net, x, dicts, error, message):
     with pytest.raises(error, match=message):
         func.functional_call(net, dicts, x)

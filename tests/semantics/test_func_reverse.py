@@ -29,9 +29,9 @@ def plain(tensor):
 
 
 def test_the_gradient_is_a_function_of_the_same_arguments(torch, func, x):
-    assert plain(func.grad(lambda t: (t ** 3).sum())(x)) == [3.0, 12.0]
+    assert plain(func.grad(lambda t: (t**3).sum())(x)) == [3.0, 12.0]
     assert plain(func.grad(torch.cos)(torch.tensor(0.0))) == 0.0
-    assert plain(func.grad(lambda t, scale, power: (scale * t ** power).sum())(x, 2.0, power=2)) == [4.0, 8.0]
+    assert plain(func.grad(lambda t, scale, power: (scale * t**power).sum())(x, 2.0, power=2)) == [4.0, 8.0]
     assert x.grad is None and not x.requires_grad
 
 
@@ -44,19 +44,37 @@ def test_the_transformed_function_keeps_its_name(func):
         assert transform(energy).__name__ == "energy" and transform(energy).__doc__ == "Half of the square."
 
 
-@pytest.mark.parametrize("argnums, expected", [
-    (0, [1.0, 4.0]), (1, [2.0, 8.0]), (-1, [2.0, 8.0]), (-2, [1.0, 4.0]), ((0, 1), ([1.0, 4.0], [2.0, 8.0])),
-    ((1,), ([2.0, 8.0],)), ((1, 0), ([2.0, 8.0], [1.0, 4.0])), ((-1, 0), ([2.0, 8.0], [1.0, 4.0]))])
+@pytest.mark.parametrize(
+    "argnums, expected",
+    [
+        (0, [1.0, 4.0]),
+        (1, [2.0, 8.0]),
+        (-1, [2.0, 8.0]),
+        (-2, [1.0, 4.0]),
+        ((0, 1), ([1.0, 4.0], [2.0, 8.0])),
+        ((1,), ([2.0, 8.0],)),
+        ((1, 0), ([2.0, 8.0], [1.0, 4.0])),
+        ((-1, 0), ([2.0, 8.0], [1.0, 4.0])),
+    ],
+)
 def test_argnums_says_which_arguments_are_meant(func, x, argnums, expected):
     found = func.grad(lambda a, b: (a * b * b).sum(), argnums=argnums)(x, x)
     assert (tuple(map(plain, found)) if isinstance(argnums, tuple) else plain(found)) == expected
 
 
-@pytest.mark.parametrize("argnums, message", [
-    (2, "Got argnum=2, but only 2 positional inputs"), (-3, "Got argnum=-3, but only 2 positional inputs"),
-    ((), "argnums must be non-empty"), ((0, 0), "argnums elements must be unique"),
-    ((1, -1), "argnums elements must be unique"), ([0], "argnums must be int or Tuple"),
-    (("a",), "argnum must be int, got: <class 'str'>"), (None, "argnums must be int or Tuple")])
+@pytest.mark.parametrize(
+    "argnums, message",
+    [
+        (2, "Got argnum=2, but only 2 positional inputs"),
+        (-3, "Got argnum=-3, but only 2 positional inputs"),
+        ((), "argnums must be non-empty"),
+        ((0, 0), "argnums elements must be unique"),
+        ((1, -1), "argnums elements must be unique"),
+        ([0], "argnums must be int or Tuple"),
+        (("a",), "argnum must be int, got: <class 'str'>"),
+        (None, "argnums must be int or Tuple"),
+    ],
+)
 def test_argnums_that_name_no_argument_are_refused(func, x, argnums, message):
     with pytest.raises(RuntimeError, match=message):
         func.grad(lambda a, b: (a * b).sum(), argnums=argnums)(x, x)
@@ -98,10 +116,17 @@ def test_grad_and_value_gives_both(func, x):
     assert plain(gradient) == 1.0 and plain(value) == 2.0
 
 
-@pytest.mark.parametrize("result, message", [
-    (lambda t: t * 2, "return a scalar Tensor, got tensor with 1 dims"), (lambda t: t[:1], "return a scalar Tensor"),
-    (lambda t: 3.0, "return a Tensor, got <class 'float'>"), (lambda t: (t.sum(),), "got <class 'tuple'>"),
-    (lambda t: None, "got <class 'NoneType'>"), (lambda t: (t * 1j).sum(), "only for real scalar outputs but got")])
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        (lambda t: t * 2, "return a scalar Tensor, got tensor with 1 dims"),
+        (lambda t: t[:1], "return a scalar Tensor"),
+        (lambda t: 3.0, "return a Tensor, got <class 'float'>"),
+        (lambda t: (t.sum(),), "got <class 'tuple'>"),
+        (lambda t: None, "got <class 'NoneType'>"),
+        (lambda t: (t * 1j).sum(), "only for real scalar outputs but got"),
+    ],
+)
 def test_other_values_than_one_real_tensor_are_refused(func, x, result, message):
     with pytest.raises(RuntimeError, match=message):
         func.grad(result)(x)
@@ -131,7 +156,7 @@ def test_complex_arguments_follow_the_convention_of_backward(torch, func):
 
 
 def test_gradients_nest_to_any_order(func, two):
-    derivative = lambda t: t ** 5  # noqa: E731
+    derivative = lambda t: t**5  # noqa: E731
     for expected in (80.0, 160.0, 240.0, 240.0, 120.0, 0.0):
         derivative = func.grad(derivative)
         assert plain(derivative(two)) == expected
@@ -147,7 +172,7 @@ def test_an_inner_level_does_not_see_the_outer_variable(torch, func, two):
 
 
 def test_an_inner_gradient_with_respect_to_a_constant_is_one(func, two, x):
-    assert plain(func.grad(lambda a: a * func.grad(lambda b: (b ** 3).sum())(x).sum())(two)) == 15.0
+    assert plain(func.grad(lambda a: a * func.grad(lambda b: (b**3).sum())(x).sum())(two)) == 15.0
 
 
 def test_a_result_that_passed_through_a_finished_level_is_plain_again(func, two, x):
@@ -163,7 +188,7 @@ def test_the_same_argument_twice_is_two_variables(func, two):
 
 def test_gradients_reach_tensors_of_the_caller(torch, func, x):
     x.requires_grad_()
-    found = func.grad(lambda t: (t ** 3).sum())(x)
+    found = func.grad(lambda t: (t**3).sum())(x)
     assert found.requires_grad and x.grad is None
     found.sum().backward()
     assert x.grad.tolist() == [6.0, 12.0]
@@ -185,7 +210,7 @@ def test_a_value_keeps_its_history_outside_of_the_level(torch, func, x):
 
 def test_autograd_grad_works_inside(torch, func, x):
     def slope(t):
-        return torch.autograd.grad((t ** 3).sum(), t, create_graph=True)[0].sum()
+        return torch.autograd.grad((t**3).sum(), t, create_graph=True)[0].sum()
 
     assert plain(func.grad(slope)(x)) == [6.0, 12.0]
 
@@ -205,7 +230,7 @@ def test_the_graph_of_the_caller_is_still_there(torch, func, x):
 def test_no_grad_around_it_does_not_hold_inside(torch, func, x):
     x.requires_grad_()
     with torch.no_grad():
-        assert plain(func.grad(lambda t: (t ** 3).sum())(x)) == [3.0, 12.0]
+        assert plain(func.grad(lambda t: (t**3).sum())(x)) == [3.0, 12.0]
         gradient, value = func.grad_and_value(lambda t: (t * x).sum())(x)
         assert plain(gradient) == [1.0, 2.0] and plain(value) == 5.0
         assert not torch.is_grad_enabled()
@@ -215,7 +240,7 @@ def test_no_grad_around_it_does_not_hold_inside(torch, func, x):
 def test_no_grad_inside_makes_constants(torch, func, x, two):
     def half(t):
         with torch.no_grad():
-            square = t ** 2
+            square = t**2
         return (t * square).sum()
 
     assert plain(func.grad(half)(x)) == [1.0, 4.0]
@@ -225,7 +250,7 @@ def test_no_grad_inside_makes_constants(torch, func, x, two):
 def test_no_grad_between_two_levels_hides_the_inner_from_the_outer(torch, func, two):
     def outer(t):
         with torch.no_grad():
-            inner = func.grad(lambda u: u ** 3)(t)
+            inner = func.grad(lambda u: u**3)(t)
         return t * inner
 
     assert plain(func.grad(outer)(two)) == 12.0
@@ -238,9 +263,9 @@ def test_detach_inside_makes_constants(func, x, two):
 
 def test_inference_mode_around_it_does_not_hold_inside(torch, func, x):
     with torch.inference_mode():
-        assert func.grad(lambda t: (t ** 3).sum())(x).tolist() == [3.0, 12.0]
+        assert func.grad(lambda t: (t**3).sum())(x).tolist() == [3.0, 12.0]
         made_here = x * 1
-        assert func.grad(lambda t: (t ** 3).sum())(made_here).tolist() == [3.0, 12.0]
+        assert func.grad(lambda t: (t**3).sum())(made_here).tolist() == [3.0, 12.0]
 
 
 def test_grad_mode_is_as_before_after_an_error(torch, func, x):
@@ -281,7 +306,7 @@ def test_what_the_function_made_itself_may_be_written(torch, func, x):
 
 
 def test_vjp_gives_the_value_and_a_function(torch, func, x):
-    value, vjp_fn = func.vjp(lambda t: t ** 3, x)
+    value, vjp_fn = func.vjp(lambda t: t**3, x)
     assert plain(value) == [1.0, 8.0]
     for factor in (1.0, 2.0):
         (product,) = vjp_fn(torch.tensor([factor, 0.0], dtype=torch.float64))
@@ -311,12 +336,17 @@ def test_cotangents_must_fit(torch, func, x, two):
     assert plain(vjp_fn(x.float())[0]) == [2.0, 4.0]
 
 
-@pytest.mark.parametrize("result, message", [
-    (lambda t: 3.0, "return only tensors, got unsupported type <class 'float'>"),
-    (lambda t: (t, 3), "return only tensors, got unsupported type <class 'int'>"),
-    (lambda t: None, "non-empty output"), (lambda t: (), "non-empty output"),
-    (lambda t: t.long(), "must be floating-point or complex Tensors, got Tensor with dtype"),
-    (lambda t: (t, t.long()), "must be floating-point or complex Tensors")])
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        (lambda t: 3.0, "return only tensors, got unsupported type <class 'float'>"),
+        (lambda t: (t, 3), "return only tensors, got unsupported type <class 'int'>"),
+        (lambda t: None, "non-empty output"),
+        (lambda t: (), "non-empty output"),
+        (lambda t: t.long(), "must be floating-point or complex Tensors, got Tensor with dtype"),
+        (lambda t: (t, t.long()), "must be floating-point or complex Tensors"),
+    ],
+)
 def test_outputs_of_anything_but_floating_tensors_are_refused(func, x, result, message):
     with pytest.raises(RuntimeError, match=message):
         func.vjp(result, x)
@@ -328,7 +358,7 @@ def test_vjp_of_a_constant_is_zero(torch, func, x):
 
 def test_products_can_be_differentiated_where_there_is_anything_to_differentiate(torch, func, x):
     vector = torch.tensor([1.0, 10.0], dtype=torch.float64, requires_grad=True)
-    _, vjp_fn = func.vjp(lambda t: t ** 3, x)
+    _, vjp_fn = func.vjp(lambda t: t**3, x)
     assert plain(vjp_fn(x)[0]) == [3.0, 24.0]
     product = vjp_fn(vector)[0]
     assert torch.autograd.grad(product.sum(), vector)[0].tolist() == [3.0, 12.0]
@@ -338,7 +368,7 @@ def test_products_can_be_differentiated_where_there_is_anything_to_differentiate
 
 def test_values_and_products_of_vjp_reach_the_caller(torch, func, x):
     x.requires_grad_()
-    value, vjp_fn = func.vjp(lambda t: t ** 3, x)
+    value, vjp_fn = func.vjp(lambda t: t**3, x)
     assert torch.autograd.grad(value.sum(), x, retain_graph=True)[0].tolist() == [3.0, 12.0]
     assert torch.autograd.grad(vjp_fn(x.detach())[0].sum(), x)[0].tolist() == [6.0, 24.0]
 
@@ -346,12 +376,12 @@ def test_values_and_products_of_vjp_reach_the_caller(torch, func, x):
 def test_vjp_made_without_grad_mode(torch, func, x):
     x.requires_grad_()
     with torch.no_grad():
-        value, vjp_fn = func.vjp(lambda t: t ** 3, x)
+        value, vjp_fn = func.vjp(lambda t: t**3, x)
         assert plain(value) == [1.0, 8.0] and plain(vjp_fn(x)[0]) == [3.0, 24.0]
 
 
 def test_the_graph_of_vjp_is_freed_if_asked(func, x):
-    _, vjp_fn = func.vjp(lambda t: t ** 3, x)
+    _, vjp_fn = func.vjp(lambda t: t**3, x)
     vjp_fn(x, retain_graph=False)
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         vjp_fn(x)
@@ -359,7 +389,7 @@ def test_the_graph_of_vjp_is_freed_if_asked(func, x):
 
 def test_vjp_notices_that_its_point_was_written(gradloom):
     x = gradloom.tensor([1.0, 2.0])
-    _, vjp_fn = gradloom.func.vjp(lambda t: t ** 3, x)
+    _, vjp_fn = gradloom.func.vjp(lambda t: t**3, x)
     x.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         vjp_fn(x)
@@ -367,7 +397,7 @@ def test_vjp_notices_that_its_point_was_written(gradloom):
 
 def test_vjp_in_grad(torch, func, x):
     def inner(t):
-        _, vjp_fn = func.vjp(lambda u: u ** 3, t)
+        _, vjp_fn = func.vjp(lambda u: u**3, t)
         return vjp_fn(t)[0].sum()
 
     assert plain(func.grad(inner)(x)) == [9.0, 36.0]
@@ -392,11 +422,15 @@ def test_what_the_function_saw_is_freed_without_the_collector(gradloom, name):
         return squares.sum()
 
     calls = {
-        "grad": lambda: func.grad(energy)(x), "vjp": lambda: func.vjp(energy, x)[1](torch.tensor(1.0)),
-        "jvp": lambda: func.jvp(energy, (x,), (x,)), "linearize": lambda: func.linearize(energy, x)[1](x),
+        "grad": lambda: func.grad(energy)(x),
+        "vjp": lambda: func.vjp(energy, x)[1](torch.tensor(1.0)),
+        "jvp": lambda: func.jvp(energy, (x,), (x,)),
+        "linearize": lambda: func.linearize(energy, x)[1](x),
         "jvp in jvp": lambda: func.jvp(lambda t: func.jvp(energy, (t,), (x,))[1], (x,), (x,)),
-        "jacrev": lambda: func.jacrev(energy)(x), "jacfwd": lambda: func.jacfwd(energy)(x),
-        "hessian": lambda: func.hessian(energy)(x)}
+        "jacrev": lambda: func.jacrev(energy)(x),
+        "jacfwd": lambda: func.jacfwd(energy)(x),
+        "hessian": lambda: func.hessian(energy)(x),
+    }
     calls[name]()
     seen.clear()
     gc.disable()
@@ -433,7 +467,7 @@ def test_a_leaf_from_outside_keeps_its_history_where_the_function_makes_others(t
 def test_a_leaf_that_the_function_makes_can_be_differentiated_there(torch, func, x):
     def f(t):
         weight = torch.full((2,), 2.0, dtype=torch.float64, requires_grad=True)
-        slope, = torch.autograd.grad((weight ** 2 * t).sum(), weight, create_graph=True)
+        (slope,) = torch.autograd.grad((weight**2 * t).sum(), weight, create_graph=True)
         return (slope * t).sum()
 
     assert plain(func.grad(f)(x)) == [8.0, 16.0]

@@ -72,7 +72,7 @@ def test_per_sample_gradients_reach_the_caller(torch, func, loss, w, x, y):
     expected = func.grad(lambda w: sum((func.grad(loss)(w, a, b) ** 2).sum() for a, b in zip(x, y, strict=True)))(w)
     w.requires_grad_()
     found = func.vmap(func.grad(loss), (None, 0, 0))(w, x, y)
-    assert torch.allclose(torch.autograd.grad((found ** 2).sum(), w)[0], expected)
+    assert torch.allclose(torch.autograd.grad((found**2).sum(), w)[0], expected)
     with torch.no_grad():
         assert_plain(func.vmap(func.grad(loss), (None, 0, 0))(w, x, y))
 
@@ -108,8 +108,9 @@ def test_products_by_forward_mode(torch, func, layer, random, dims):
     primal, tangent = (random(3) if dim is None else random(4, 3) for dim in dims)
     value, product = func.vmap(lambda a, t: func.jvp(layer, (a,), (t,)), dims, out_dims=(0, 0))(primal, tangent)
     for i in range(4):
-        expected = func.jvp(layer, (primal if dims[0] is None else primal[i],),
-                            (tangent if dims[1] is None else tangent[i],))
+        expected = func.jvp(
+            layer, (primal if dims[0] is None else primal[i],), (tangent if dims[1] is None else tangent[i],)
+        )
         assert torch.allclose(value[i], expected[0]) and torch.allclose(product[i], expected[1])
 
 
@@ -153,7 +154,7 @@ def test_the_function_of_linearize_is_mapped_over_vectors(torch, func, layer, x,
 
 def test_linearize_within_vmap(gradloom):
     x, t = gradloom.tensor([[1.0, 2.0], [3.0, 4.0]]), gradloom.tensor([[1.0, 0.0], [0.0, 1.0]])
-    found = gradloom.func.vmap(lambda a, b: gradloom.func.linearize(lambda c: c ** 2, a)[1](b))(x, t)
+    found = gradloom.func.vmap(lambda a, b: gradloom.func.linearize(lambda c: c**2, a)[1](b))(x, t)
     assert found.tolist() == [[2.0, 0.0], [0.0, 8.0]]
 
 

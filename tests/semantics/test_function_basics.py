@@ -67,8 +67,11 @@ def test_what_is_not_implemented_is_named(torch):
     with pytest.raises(NotImplementedError, match="You must implement either the backward or vjp method"):
         y.sum().backward()
     function = torch.autograd.Function
-    for method, words in ((function.jvp, "must implement the jvp function"), (function.vmap, "override the vmap"),
-                          (function.setup_context, "setup_context is not implemented")):
+    for method, words in (
+        (function.jvp, "must implement the jvp function"),
+        (function.vmap, "override the vmap"),
+        (function.setup_context, "setup_context is not implemented"),
+    ):
         with pytest.raises(NotImplementedError, match=words):
             method(None, None, None)
 
@@ -106,9 +109,10 @@ def test_nothing_is_recorded_inside_forward_and_backward(torch):
     def backward(ctx, g):
         seen.append((torch.is_grad_enabled(), g.requires_grad))
         return g * a
+
     function = make(torch, forward, backward)
     function(a).sum().backward()
-    found, = torch.autograd.grad(function(a).sum(), a, create_graph=True)
+    (found,) = torch.autograd.grad(function(a).sum(), a, create_graph=True)
     assert seen == [(False, True, True, False), (False, False), (False, True, True, False), (True, False)]
     assert found.requires_grad
 
@@ -117,6 +121,7 @@ def test_history_made_inside_forward_is_replaced(torch):
     def forward(ctx, x):
         with torch.enable_grad():
             return x * 3
+
     a = leaf(torch, 1.0)
     y = make(torch, forward, lambda ctx, g: g * 7)(a)
     assert y.grad_fn.name() == "MadeBackward"
@@ -128,11 +133,12 @@ def test_functions_inside_functions(torch):
     inner = make(torch)
     outer = make(torch, lambda ctx, x: inner(x), lambda ctx, g: inner(g))
     a = leaf(torch, 1.0)
-    found, = torch.autograd.grad(outer(a).sum(), a, create_graph=True)
+    (found,) = torch.autograd.grad(outer(a).sum(), a, create_graph=True)
     assert found.tolist() == [2.0] and found.grad_fn is None  # the gradient that came in was a constant
 
 
 # --- ctx ------------------------------------------------------------------------------------------------------------
+
 
 def test_saved_tensors_come_back_with_none_in_its_place_and_only_the_last_call_counts(torch):
     a, seen = leaf(torch, 1.0), []
@@ -146,6 +152,7 @@ def test_saved_tensors_come_back_with_none_in_its_place_and_only_the_last_call_c
         x, nothing, triple = ctx.saved_tensors
         seen.append((x is a, nothing, triple.tolist()))
         return g
+
     y = make(torch, forward, backward)(a)
     assert y.grad_fn.saved_tensors[0] is a
     y.sum().backward(retain_graph=True)
@@ -170,6 +177,7 @@ def test_only_tensors_can_be_saved(torch, value):
     def forward(ctx, x):
         ctx.save_for_backward(x, value)
         return x * 2
+
     words = f"save_for_backward can only save variables, but argument 1 is of type {type(value).__name__}"
     with pytest.raises(TypeError, match=words):
         make(torch, forward)(leaf(torch, 1.0))
@@ -179,6 +187,7 @@ def test_only_tensors_can_be_saved_for_forward(torch):
     def forward(ctx, x):
         ctx.save_for_forward(3)
         return x * 2
+
     with pytest.raises(AssertionError, match="save_for_forward expects all arguments to be tensors"):
         make(torch, forward)(leaf(torch, 1.0))
 
@@ -188,6 +197,7 @@ def test_saved_tensors_know_their_versions(torch):
         y = x * 2
         ctx.save_for_backward(x, y)
         return y
+
     function = make(torch, forward, lambda ctx, g: g * len(ctx.saved_tensors))
     a = leaf(torch, 1.0)
     b = a * 1
@@ -209,13 +219,14 @@ def test_a_saved_output_has_the_node_as_its_history(torch):
         return y
 
     def backward(ctx, g):
-        y, = ctx.saved_tensors
+        (y,) = ctx.saved_tensors
         return g * y
+
     a = leaf(torch, 1.0)
     y = make(torch, forward, backward)(a)
     assert y.grad_fn.saved_tensors[0].grad_fn is y.grad_fn and y.grad_fn.saved_tensors[0] is not y
-    first, = torch.autograd.grad(y.sum(), a, create_graph=True)
-    second, = torch.autograd.grad(first.sum(), a)
+    (first,) = torch.autograd.grad(y.sum(), a, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), a)
     assert first.item() == second.item() == y.item()
 
 
@@ -223,6 +234,7 @@ def test_saved_variables_is_the_old_name(torch):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return x * 2
+
     y = make(torch, forward)(leaf(torch, 1.0))
     with pytest.warns(DeprecationWarning, match="'saved_variables' is deprecated; use 'saved_tensors'"):
         assert y.grad_fn.saved_variables[0].tolist() == [1.0]
@@ -235,6 +247,7 @@ def test_ctx_takes_any_attribute_and_is_the_node(torch):
         ctx.n, ctx.table = n, {"a": 1}
         seen.append(ctx)
         return x * n
+
     y = make(torch, forward, lambda ctx, g: (g * ctx.n, None))(leaf(torch, 1.0), 3)
     assert y.grad_fn is seen[0] and (y.grad_fn.n, y.grad_fn.table) == (3, {"a": 1})
     y.sum().backward()
@@ -253,6 +266,7 @@ def test_needs_input_grad_has_an_entry_per_argument(torch):
     def backward(ctx, g):
         seen.append(ctx.needs_input_grad)
         return g, None, None, None
+
     function, other = make(torch, forward, backward), torch.ones(2)
     function(a, 3, other, None).sum().backward()
     function(other, 3, a, [a])
@@ -266,6 +280,7 @@ def test_needs_input_grad_does_not_depend_on_which_gradients_are_asked_for(torch
     def backward(ctx, g):
         seen.append(ctx.needs_input_grad)
         return g, g
+
     y = make(torch, lambda ctx, x, y: x * y, backward)(a, b).sum()
     torch.autograd.grad(y, a, retain_graph=True)
     y.backward(inputs=[b])
@@ -279,6 +294,7 @@ def test_without_gradients_nothing_is_recorded(torch):
         kept.append(ctx)
         ctx.save_for_backward(x)
         return x * 2
+
     function = make(torch, forward)
     assert not function(torch.ones(1)).requires_grad and function(torch.ones(1)).grad_fn is None
     with torch.no_grad():
@@ -294,8 +310,11 @@ def test_set_materialize_grads(torch):
         def forward(ctx, x):
             ctx.set_materialize_grads(value)
             return x * 2, x * 3
-        return make(torch, forward,
-                    lambda ctx, g, h: seen.append([t if t is None else t.tolist() for t in (g, h)]) or g)
+
+        return make(
+            torch, forward, lambda ctx, g, h: seen.append([t if t is None else t.tolist() for t in (g, h)]) or g
+        )
+
     function(True)(a)[0].sum().backward()
     function(False)(a)[0].sum().backward()
     assert seen == [[[1.0], [0.0]], [[1.0], None]]
@@ -305,6 +324,7 @@ def test_set_materialize_grads(torch):
 
 # --- setup_context --------------------------------------------------------------------------------------------------
 
+
 def test_setup_context_sees_all_inputs_with_their_defaults_and_the_output(torch):
     seen = []
 
@@ -312,6 +332,7 @@ def test_setup_context_sees_all_inputs_with_their_defaults_and_the_output(torch)
         seen.append((inputs[1:], output.tolist(), torch.is_grad_enabled()))
         ctx.n = inputs[1]
         ctx.save_for_backward(inputs[0], output)
+
     function = make(torch, lambda x, n=2: x * n, lambda ctx, g: (g * ctx.n, None), setup_context=setup_context)
     a = leaf(torch, 1.0)
     function(a).sum().backward()
@@ -337,20 +358,30 @@ def test_setup_context_may_mark(torch):
 
 # --- what backward returns ------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("answer", "words"), [
-    (lambda torch, g: g, r"function MadeBackward returned an incorrect number of gradients \(expected 3, got 1\)"),
-    (lambda torch, g: (g, g), r"an incorrect number of gradients \(expected 3, got 2\)"),
-    (lambda torch, g: (), r"an incorrect number of gradients \(expected 3, got 0\)"),
-    (lambda torch, g: None, r"an incorrect number of gradients \(expected 3, got 1\)"),
-    (lambda torch, g: [g, None, g], r"an incorrect number of gradients \(expected 3, got 1\)"),
-    (lambda torch, g: (g, None, g, g), r"an incorrect number of gradients \(expected 3, got 4\)"),
-    (lambda torch, g: (g, g, g), "returned a gradient different than None at position 2, but the corresponding forwa"),
-    (lambda torch, g: (g, 3, g), "returned a gradient different than None at position 2"),
-    (lambda torch, g: (3, None, g), r"expected Variable or None \(got int\)"),
-    (lambda torch, g: (g, None, torch.ones(5)), r"Function MadeBackward returned an invalid gradient at index 1 - got "
-                                                r"\[5\] but expected shape compatible with \[2\]"),
-    (lambda torch, g: (g, None, g.to(torch.complex64)), "input_is_complex == grad_is_complex"),
-])
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda torch, g: g, r"function MadeBackward returned an incorrect number of gradients \(expected 3, got 1\)"),
+        (lambda torch, g: (g, g), r"an incorrect number of gradients \(expected 3, got 2\)"),
+        (lambda torch, g: (), r"an incorrect number of gradients \(expected 3, got 0\)"),
+        (lambda torch, g: None, r"an incorrect number of gradients \(expected 3, got 1\)"),
+        (lambda torch, g: [g, None, g], r"an incorrect number of gradients \(expected 3, got 1\)"),
+        (lambda torch, g: (g, None, g, g), r"an incorrect number of gradients \(expected 3, got 4\)"),
+        (
+            lambda torch, g: (g, g, g),
+            "returned a gradient different than None at position 2, but the corresponding forwa",
+        ),
+        (lambda torch, g: (g, 3, g), "returned a gradient different than None at position 2"),
+        (lambda torch, g: (3, None, g), r"expected Variable or None \(got int\)"),
+        (
+            lambda torch, g: (g, None, torch.ones(5)),
+            r"Function MadeBackward returned an invalid gradient at index 1 - got "
+            r"\[5\] but expected shape compatible with \[2\]",
+        ),
+        (lambda torch, g: (g, None, g.to(torch.complex64)), "input_is_complex == grad_is_complex"),
+    ],
+)
 def test_backward_must_return_a_gradient_for_each_argument(torch, answer, words):
     a, b = leaf(torch, 1.0, 2.0), leaf(torch, 3.0, 4.0)
     function = make(torch, lambda ctx, x, n, y: x + y, lambda ctx, g: answer(torch, g))
@@ -362,10 +393,11 @@ def test_backward_must_return_a_gradient_for_each_argument(torch, answer, words)
 def test_what_backward_may_return_besides(torch):
     a, b, constant = leaf(torch, 1.0, 2.0), leaf(torch, 3.0, 4.0), torch.ones(2)
     for answer, y, expected in (
-            (lambda g: (g, None, g, None, None), b, ([1.0, 1.0], [1.0, 1.0])),   # more, if all are None
-            (lambda g: (g, None, None), b, ([1.0, 1.0], None)),                  # undefined gradients
-            (lambda g: (g, None, torch.ones(5)), constant, ([1.0, 1.0], None)),  # nobody looks at it
-            (lambda g: (g.double(), None, g.half()), b, ([1.0, 1.0], [1.0, 1.0]))):
+        (lambda g: (g, None, g, None, None), b, ([1.0, 1.0], [1.0, 1.0])),  # more, if all are None
+        (lambda g: (g, None, None), b, ([1.0, 1.0], None)),  # undefined gradients
+        (lambda g: (g, None, torch.ones(5)), constant, ([1.0, 1.0], None)),  # nobody looks at it
+        (lambda g: (g.double(), None, g.half()), b, ([1.0, 1.0], [1.0, 1.0])),
+    ):
         a.grad = b.grad = None
         make(torch, lambda ctx, x, n, y: x + y, lambda ctx, g, answer=answer: answer(g))(a, 3, y).sum().backward()
         assert tuple(t.grad if t.grad is None else t.grad.tolist() for t in (a, b)) == expected
@@ -373,18 +405,20 @@ def test_what_backward_may_return_besides(torch):
 
 # --- double backward ------------------------------------------------------------------------------------------------
 
+
 def test_backward_is_differentiated_if_it_uses_differentiable_operators(torch):
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x ** 3
+        return x**3
 
     def backward(ctx, g):
-        x, = ctx.saved_tensors
-        return g * 3 * x ** 2
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2
+
     a = torch.tensor([2.0], requires_grad=True)
-    first, = torch.autograd.grad(make(torch, forward, backward)(a), a, create_graph=True)
-    second, = torch.autograd.grad(first, a, create_graph=True)
-    third, = torch.autograd.grad(second, a)
+    (first,) = torch.autograd.grad(make(torch, forward, backward)(a), a, create_graph=True)
+    (second,) = torch.autograd.grad(first, a, create_graph=True)
+    (third,) = torch.autograd.grad(second, a)
     assert (first.item(), second.item(), third.item()) == (12.0, 12.0, 6.0)
 
 
@@ -393,9 +427,10 @@ def test_a_saved_intermediate_is_a_constant_for_double_backward(torch):
         square = x * x
         ctx.save_for_backward(square)
         return square * x
+
     function = make(torch, forward, lambda ctx, g: g * 3 * ctx.saved_tensors[0])
     a = leaf(torch, 2.0)
-    first, = torch.autograd.grad(function(a).sum(), a, create_graph=True)
+    (first,) = torch.autograd.grad(function(a).sum(), a, create_graph=True)
     assert not first.requires_grad
 
 
@@ -410,12 +445,13 @@ def test_once_differentiable(torch):
     def backward(ctx, g):
         seen.append(torch.is_grad_enabled())
         return g * 2 * ctx.saved_tensors[0]
+
     function, a = make(torch, forward, backward), leaf(torch, 3.0)
     function(a).sum().backward()
     assert a.grad.tolist() == [6.0]
-    first, = torch.autograd.grad(function(a).sum(), a, create_graph=True)
+    (first,) = torch.autograd.grad(function(a).sum(), a, create_graph=True)
     assert not first.requires_grad and seen == [False, False]  # nothing that came in required grad
-    first, = torch.autograd.grad(function(a).pow(2).sum(), a, create_graph=True)
+    (first,) = torch.autograd.grad(function(a).pow(2).sum(), a, create_graph=True)
     assert first.requires_grad
     with pytest.raises(RuntimeError, match="trying to differentiate twice a function that was marked with @once"):
         first.sum().backward()
@@ -423,6 +459,7 @@ def test_once_differentiable(torch):
 
 
 # --- copies and hooks -----------------------------------------------------------------------------------------------
+
 
 def test_the_node_of_a_function_cannot_be_pickled_or_copied(torch):
     y = make(torch)(leaf(torch, 1.0))
@@ -444,6 +481,7 @@ def test_hooks_of_the_node_see_the_gradients_of_tensor_arguments_only(torch):
 
 
 # --- what forward returns -------------------------------------------------------------------------------------------
+
 
 def test_results_that_are_no_tensors_pass_through(torch):
     a, seen = leaf(torch, 1.0), []
@@ -476,6 +514,7 @@ def test_outputs_that_are_not_differentiable(torch):
     def backward(ctx, *grads):
         seen.append([(g.dtype, g.tolist()) for g in grads])
         return grads[0]
+
     results = make(torch, forward, backward)(a)
     assert [t.requires_grad for t in results] == [True, False, False, False]
     assert [t.is_leaf for t in results] == [False, True, True, True]
@@ -498,6 +537,7 @@ def test_the_same_result_twice(torch):
     def forward(ctx, x):
         y = x * 2
         return y, y
+
     y, z = make(torch, forward, lambda ctx, g, h: seen.append((g.tolist(), h.tolist())) or g + h)(a)
     assert y is z
     (y + z * 2).sum().backward()

@@ -17,6 +17,7 @@ def make(torch, forward=lambda ctx, x: x * 2, backward=lambda ctx, g: g * 2, **m
 
 # --- gradients in one list ------------------------------------------------------------------------------------------
 
+
 def test_a_boxed_backward_gets_all_gradients_in_one_list_of_its_own(torch):
     seen = []
 
@@ -25,6 +26,7 @@ def test_a_boxed_backward_gets_all_gradients_in_one_list_of_its_own(torch):
         first = grads.pop(0)
         grads.clear()
         return first * 2, None
+
     function = make(torch, lambda ctx, x, k: (x * 2, x * 3, k), backward, boxed_grads_call=True)
     a = leaf(torch, 1.0)
     y = function.apply(a, 5)
@@ -39,6 +41,7 @@ def test_a_boxed_backward_gets_none_where_gradients_are_not_materialized(torch):
     def forward(ctx, x):
         ctx.set_materialize_grads(False)
         return x * 2, x * 3
+
     seen = []
     function = make(torch, forward, lambda ctx, grads: seen.append(grads[1]) or grads[0], boxed_grads_call=True)
     function.apply(leaf(torch, 1.0))[0].sum().backward()
@@ -46,6 +49,7 @@ def test_a_boxed_backward_gets_none_where_gradients_are_not_materialized(torch):
 
 
 # --- saved tensors that are given away ------------------------------------------------------------------------------
+
 
 def test_saved_tensors_may_be_given_away_when_they_are_read(torch):
     alive = []
@@ -57,13 +61,14 @@ def test_saved_tensors_may_be_given_away_when_they_are_read(torch):
         return x * 2
 
     def backward(ctx, g):
-        between, = ctx.saved_tensors
+        (between,) = ctx.saved_tensors
         assert alive[0]() is between and ctx._raw_saved_tensors == ()
         del between
         assert alive[0]() is None
         with pytest.raises(RuntimeError, match="saved_tensors can only be accessed once when clear_saved_tensors_on"):
             ctx.saved_tensors  # noqa: B018
         return g
+
     y = make(torch, forward, backward, clear_saved_tensors_on_access=True).apply(leaf(torch, 1.0))
     y.sum().backward()
     with pytest.raises(RuntimeError, match="can only be accessed once"):
@@ -76,6 +81,7 @@ def test_what_is_given_away_is_missed_by_a_second_pass(torch):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return x * 2
+
     function = make(torch, forward, lambda ctx, g: g * ctx.saved_tensors[0], clear_saved_tensors_on_access=True)
     y = function.apply(leaf(torch, 1.0)).sum()
     y.backward(retain_graph=True)
@@ -95,6 +101,7 @@ def test_a_node_that_was_freed_says_so_also_if_it_kept_nothing(torch):
 
 # --- zeros for outputs that have no gradient ------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("marks", [True, False])
 def test_outputs_that_are_not_differentiable_may_be_left_without_zeros(torch, marks):
     def forward(ctx, x):
@@ -103,6 +110,7 @@ def test_outputs_that_are_not_differentiable_may_be_left_without_zeros(torch, ma
         if marks:
             ctx.mark_non_differentiable(place)
         return x * 2, x * 3, place
+
     seen = []
     make(torch, forward, lambda ctx, *grads: seen.extend(grads) or grads[0]).apply(leaf(torch, 1.0))[0].sum().backward()
     assert seen[1].tolist() == [0.0] and seen[2] is None
@@ -110,12 +118,14 @@ def test_outputs_that_are_not_differentiable_may_be_left_without_zeros(torch, ma
 
 # --- arguments by name ----------------------------------------------------------------------------------------------
 
+
 def test_arguments_by_name_stand_where_forward_has_them(torch):
     seen = []
 
     def forward(ctx, x, a=1, b=2):
         seen.append((a, b, ctx.needs_input_grad))
         return x * a * b
+
     function = make(torch, forward, lambda ctx, g: (g, None, None))
     x = leaf(torch, 1.0)
     function.apply(x, a=3).sum().backward()
@@ -124,14 +134,17 @@ def test_arguments_by_name_stand_where_forward_has_them(torch):
     assert seen == [(3, 2, (True, False)), (3, 5, (True, False, False)), (3, 5, (True, False, False))]
 
 
-@pytest.mark.parametrize(("args", "kwargs", "words"), [
-    ((), {"b": 5}, "missing required argument: 'x'"),
-    ((1,), {"b": 5}, "missing required argument: 'a'"),
-    ((1, 2), {"a": 5}, "got multiple values for argument 'a'"),
-    ((1,), {"c": 5}, "got an unexpected keyword argument 'c'"),
-    ((1,), {"ctx": 5}, "got an unexpected keyword argument 'ctx'"),
-    ((1,), {"only": 5}, "got an unexpected keyword argument 'only'"),
-])
+@pytest.mark.parametrize(
+    ("args", "kwargs", "words"),
+    [
+        ((), {"b": 5}, "missing required argument: 'x'"),
+        ((1,), {"b": 5}, "missing required argument: 'a'"),
+        ((1, 2), {"a": 5}, "got multiple values for argument 'a'"),
+        ((1,), {"c": 5}, "got an unexpected keyword argument 'c'"),
+        ((1,), {"ctx": 5}, "got an unexpected keyword argument 'ctx'"),
+        ((1,), {"only": 5}, "got an unexpected keyword argument 'only'"),
+    ],
+)
 def test_names_that_have_no_place_are_refused(torch, args, kwargs, words):
     function = make(torch, lambda ctx, x, a=1, b=2, *, only=1: x * only)
     with pytest.raises(TypeError, match=words):
@@ -147,6 +160,7 @@ def test_with_setup_context_arguments_by_name_only_are_refused(torch):
 
 # --- attributes set by hand -----------------------------------------------------------------------------------------
 
+
 def test_what_the_methods_of_ctx_set_is_none_until_then(torch):
     seen = []
 
@@ -154,6 +168,7 @@ def test_what_the_methods_of_ctx_set_is_none_until_then(torch):
         seen.extend([ctx.to_save, ctx.saved_for_forward, ctx.dirty_tensors, ctx.non_differentiable])
         ctx.to_save = (x, None)
         return x * 2
+
     y = make(torch, forward).apply(leaf(torch, 1.0))
     assert seen == [None] * 4 and y.grad_fn.to_save is None and y.grad_fn.saved_tensors[1] is None
 
@@ -164,6 +179,7 @@ def test_those_attributes_have_to_be_tuples(torch, name, value):
     def forward(ctx, x):
         setattr(ctx, name, value)
         return x * 2
+
     with pytest.raises(RuntimeError, match=f"{name} attribute is expected to be a tuple but is "):
         make(torch, forward).apply(leaf(torch, 1.0))
 
@@ -189,6 +205,7 @@ def test_a_node_class_knows_its_function(torch):
 def test_an_input_that_is_returned_as_it_is_cannot_be_saved_by_setup_context(torch):
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(output)
+
     function = make(torch, lambda x: x, setup_context=staticmethod(setup_context))
     for x in (leaf(torch, 1.0), torch.ones(1)):
         with pytest.raises(RuntimeError, match="An input that has been returned as-is as output is being saved"):

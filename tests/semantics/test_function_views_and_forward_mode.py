@@ -27,6 +27,7 @@ def write(ctx, x):
 
 # --- inputs and views as results ------------------------------------------------------------------------------------
 
+
 def test_an_input_comes_back_as_a_view_of_itself_with_the_functions_gradient(torch):
     a = leaf(torch, 1.0)
     y = make(torch, lambda ctx, x: x, lambda ctx, g: g * 3)(a)
@@ -75,6 +76,7 @@ def test_a_view_of_an_input(torch):
         full = torch.zeros(2)
         full[0] = g * 5
         return full
+
     a = leaf(torch, 1.0, 2.0)
     b = a * 1
     y = make(torch, lambda ctx, x: x[0], backward)(b)
@@ -106,6 +108,7 @@ def test_a_view_beside_another_result_counts_as_one_of_several(torch):
 
 # --- writing to inputs ----------------------------------------------------------------------------------------------
 
+
 def test_a_dirty_input_is_returned_itself_with_a_new_version_and_history(torch):
     a = leaf(torch, 1.0)
     b = a * 1
@@ -121,6 +124,7 @@ def test_a_dirty_input_keeps_its_place_among_the_results(torch):
         x.mul_(2)
         ctx.mark_dirty(x)
         return y * 1, x
+
     a, b, seen = leaf(torch, 1.0), leaf(torch, 1.0), []
     written = a * 1
     function = make(torch, forward, lambda ctx, g, h: seen.append((g.tolist(), h.tolist())) or (h * 2, g))
@@ -135,6 +139,7 @@ def test_a_dirty_input_without_gradient_gets_one_from_the_others(torch):
         x.mul_(y)
         ctx.mark_dirty(x)
         return x
+
     x, a = torch.ones(1), leaf(torch, 3.0)
     y = make(torch, forward, lambda ctx, g: (None, g))(x, a)
     assert y is x and x.requires_grad
@@ -168,6 +173,7 @@ def test_a_dirty_view_must_be_the_only_result(torch):
     def forward(ctx, x):
         write(ctx, x)
         return x, x * 3
+
     view = (leaf(torch, 1.0, 2.0) * 1)[:1]
     with pytest.raises(RuntimeError, match="If your Function modifies inplace an input that is a view of another Tens"):
         make(torch, forward, lambda ctx, g, h: g)(view)
@@ -196,6 +202,7 @@ def test_what_is_dirty_must_be_returned(torch):
         x.mul_(2)
         ctx.mark_dirty(x)
         return x * 1
+
     with pytest.raises(RuntimeError, match="Some elements marked as dirty during the forward method were not returned"):
         make(torch, forward)(leaf(torch, 1.0) * 1)
 
@@ -205,6 +212,7 @@ def test_only_inputs_are_dirty(torch):
         y = x * 2
         ctx.mark_dirty(y)
         return y
+
     with pytest.warns(UserWarning, match=r"mark_dirty\(\) received a tensor that was not an input"):
         assert make(torch, forward)(leaf(torch, 1.0)).grad_fn.name() == "MadeBackward"
 
@@ -225,9 +233,11 @@ def test_retain_grad_follows_a_dirty_input(torch):
 
 # --- forward mode ---------------------------------------------------------------------------------------------------
 
+
 @pytest.fixture
 def fw(torch):
     import importlib
+
     return importlib.import_module(f"{torch.__name__}.autograd.forward_ad")
 
 
@@ -245,6 +255,7 @@ def test_jvp_gives_the_tangents_of_the_results(torch, fw):
         seen.append((x_t.tolist(), y_t.tolist()))
         x, y = ctx.saved_tensors
         return x_t * y + y_t * x
+
     seen = []
     function = make(torch, forward, jvp=jvp)
     a, b = torch.tensor([2.0]), torch.tensor([3.0])
@@ -261,6 +272,7 @@ def test_tensors_saved_for_forward_are_not_there_in_backward(torch):
     def forward(ctx, x):
         ctx.save_for_forward(x)
         return x * 2
+
     make(torch, forward, lambda ctx, g: seen.append(ctx.saved_tensors) or g)(leaf(torch, 1.0)).sum().backward()
     assert seen == [()]
 
@@ -270,8 +282,15 @@ def test_jvp_gets_none_for_what_is_no_tensor_and_zeros_unless_told_otherwise(tor
         def forward(ctx, x, n, y):
             ctx.set_materialize_grads(materialize)
             return x * n
-        return make(torch, forward, jvp=lambda ctx, *t: seen.append(
-            [v if v is None else v.tolist() for v in t] + [torch.is_grad_enabled()]) or t[0] * 3)
+
+        return make(
+            torch,
+            forward,
+            jvp=lambda ctx, *t: (
+                seen.append([v if v is None else v.tolist() for v in t] + [torch.is_grad_enabled()]) or t[0] * 3
+            ),
+        )
+
     seen = []
     with fw.dual_level():
         dual = fw.make_dual(torch.ones(1), torch.ones(1))
@@ -288,16 +307,23 @@ def test_a_missing_jvp_matters_only_with_tangents(torch, fw):
             function(fw.make_dual(torch.ones(1), torch.ones(1)))
 
 
-@pytest.mark.parametrize(("forward", "jvp", "words"), [
-    (lambda x: x * 2, lambda t: (t, t), r"invalid number of forward gradients \(expected 1 but got 2\)"),
-    (lambda x: x * 2, lambda t: (), r"invalid number of forward gradients \(expected 1 but got 0\)"),
-    (lambda x: (x * 2, x * 3), lambda t: t, r"invalid number of forward gradients \(expected 2 but got 1\)"),
-    (lambda x: x * 2, lambda t: 3, r"expected Variable or None \(got int\) for grad output 0"),
-    (lambda x: x * 2, lambda t: t.sum(), "Trying to set a forward gradient that has a different size than that of th"),
-    (lambda x: x > 0, lambda t: t, "returned a gradient at position 0, but  the corresponding forward output"),
-    (lambda x: x, lambda t: t * 2, "is returning a view .or an input as-is. but the jvp is not returning a"),
-    (lambda x: x.view(-1), lambda t: t * 2, "but the jvp is not returning a view"),
-])
+@pytest.mark.parametrize(
+    ("forward", "jvp", "words"),
+    [
+        (lambda x: x * 2, lambda t: (t, t), r"invalid number of forward gradients \(expected 1 but got 2\)"),
+        (lambda x: x * 2, lambda t: (), r"invalid number of forward gradients \(expected 1 but got 0\)"),
+        (lambda x: (x * 2, x * 3), lambda t: t, r"invalid number of forward gradients \(expected 2 but got 1\)"),
+        (lambda x: x * 2, lambda t: 3, r"expected Variable or None \(got int\) for grad output 0"),
+        (
+            lambda x: x * 2,
+            lambda t: t.sum(),
+            "Trying to set a forward gradient that has a different size than that of th",
+        ),
+        (lambda x: x > 0, lambda t: t, "returned a gradient at position 0, but  the corresponding forward output"),
+        (lambda x: x, lambda t: t * 2, "is returning a view .or an input as-is. but the jvp is not returning a"),
+        (lambda x: x.view(-1), lambda t: t * 2, "but the jvp is not returning a view"),
+    ],
+)
 def test_jvp_must_return_a_tangent_for_each_result(torch, fw, forward, jvp, words):
     function = make(torch, lambda ctx, x: forward(x), jvp=lambda ctx, t: jvp(t))
     with fw.dual_level(), pytest.raises(RuntimeError, match=words):
@@ -306,10 +332,11 @@ def test_jvp_must_return_a_tangent_for_each_result(torch, fw, forward, jvp, word
 
 def test_what_jvp_may_return(torch, fw):
     for forward, jvp, expected in (
-            (lambda x: (x * 2, x * 3), lambda t: (t * 2, t * 3), [[2.0], [3.0]]),
-            (lambda x: (x * 2, None, x * 3), lambda t: (t * 2, None, t), [[2.0], [1.0]]),
-            (lambda x: (x * 2, x > 0), lambda t: (t * 2, None), [[2.0], None]),
-            (lambda x: (x.view(-1),), lambda t: (t.view(-1),), [[1.0]])):
+        (lambda x: (x * 2, x * 3), lambda t: (t * 2, t * 3), [[2.0], [3.0]]),
+        (lambda x: (x * 2, None, x * 3), lambda t: (t * 2, None, t), [[2.0], [1.0]]),
+        (lambda x: (x * 2, x > 0), lambda t: (t * 2, None), [[2.0], None]),
+        (lambda x: (x.view(-1),), lambda t: (t.view(-1),), [[1.0]]),
+    ):
         function = make(torch, lambda ctx, x, forward=forward: forward(x), jvp=lambda ctx, t, jvp=jvp: jvp(t))
         with fw.dual_level():
             results = function(fw.make_dual(torch.ones(1), torch.ones(1)))
@@ -339,6 +366,7 @@ def test_an_output_marked_non_differentiable_has_no_tangent(torch, fw):
         rest = x * 3
         ctx.mark_non_differentiable(rest)
         return x * 2, rest
+
     with fw.dual_level():
         dual = fw.make_dual(torch.ones(1), torch.ones(1))
         results = make(torch, forward, jvp=lambda ctx, t: (t, None))(dual)
@@ -353,6 +381,7 @@ def test_an_argument_of_integers_has_no_tangent_and_a_result_that_is_no_tensor_i
     def jvp(ctx, *tangents):
         seen.extend(tangents)
         return tangents[0], tangents[0]
+
     with fw.dual_level():
         dual = fw.make_dual(torch.ones(1), torch.ones(1))
         y, number = make(torch, lambda ctx, x, n, z: (x * 2, 5), jvp=jvp)(dual, torch.arange(1), torch.ones(1))
@@ -402,6 +431,7 @@ def test_forward_and_jvp_see_no_tangents(torch, fw):
     def jvp(ctx, t):
         seen.append((fw.unpack_dual(ctx.saved_tensors[0]).tangent, repr(ctx.saved_tensors[0])))
         return t * 2
+
     seen = []
     with fw.dual_level():
         dual = fw.make_dual(torch.ones(1), torch.ones(1))
@@ -414,9 +444,14 @@ def test_reverse_over_forward(torch, fw):
     def forward(ctx, x):
         ctx.save_for_forward(x)
         ctx.save_for_backward(x)
-        return x ** 3
-    function = make(torch, forward, lambda ctx, g: g * 3 * ctx.saved_tensors[0] ** 2,
-                    jvp=lambda ctx, t: t * 3 * ctx.saved_tensors[0] ** 2)
+        return x**3
+
+    function = make(
+        torch,
+        forward,
+        lambda ctx, g: g * 3 * ctx.saved_tensors[0] ** 2,
+        jvp=lambda ctx, t: t * 3 * ctx.saved_tensors[0] ** 2,
+    )
     x = leaf(torch, 2.0)
     with fw.dual_level():
         y = function(fw.make_dual(x, torch.ones(1)))
@@ -428,6 +463,7 @@ def test_reverse_over_forward(torch, fw):
 
 # --- lifetimes, and classes of results ------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("view", [False, True])
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_written_input_makes_no_cycle(torch, view, saved):
@@ -435,6 +471,7 @@ def test_a_written_input_makes_no_cycle(torch, view, saved):
         if saved:
             ctx.save_for_backward(x)
         return write(ctx, x)
+
     base = leaf(torch, 1.0, 2.0) * 1
     y = make(torch, forward)(base[:1] if view else base)
     kept = weakref.ref(y)
@@ -452,6 +489,7 @@ def test_a_marked_output_makes_no_cycle(torch):
         y = x * 2
         ctx.mark_non_differentiable(y)
         return y, x * 3
+
     marked, y = make(torch, forward, lambda ctx, g, h: h)(leaf(torch, 1.0))
     assert y.grad_fn.non_differentiable is None and y.grad_fn.dirty_tensors is None
     kept = weakref.ref(marked)
@@ -463,16 +501,18 @@ def test_a_view_that_was_written_and_saved_is_the_functions_result(torch):
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return write(ctx, x)
+
     seen = []
 
     def backward(ctx, g):
-        x, = ctx.saved_tensors
+        (x,) = ctx.saved_tensors
         seen.append((x.tolist(), x.grad_fn is ctx, x._is_view()))
         return g * x
+
     a = leaf(torch, 1.0, 2.0)
     base = a * 1
     make(torch, forward, backward)(base[:1])
-    found, = torch.autograd.grad(base.sum(), a, create_graph=True)
+    (found,) = torch.autograd.grad(base.sum(), a, create_graph=True)
     assert seen == [([2.0], True, False)] and found.tolist() == [2.0, 1.0]
     found.sum().backward()
     assert a.grad.tolist() == [2.0, 0.0]

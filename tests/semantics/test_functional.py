@@ -23,11 +23,11 @@ def outer(x, y):
 
 
 def cubic(x, y):
-    return (x ** 3).sum() * y.prod()
+    return (x**3).sum() * y.prod()
 
 
 def test_vjp_of_one_tensor(torch, F, x):
-    out, product = F.vjp(lambda t: t ** 2, x, torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64))
+    out, product = F.vjp(lambda t: t**2, x, torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64))
     assert out.tolist() == [1.0, 4.0, 9.0] and product.tolist() == [2.0, 40.0, 600.0]
     assert not out.requires_grad and not product.requires_grad and not x.requires_grad and x.grad is None
 
@@ -42,11 +42,11 @@ def test_vjp_of_tuples_is_a_tuple_over_the_inputs(torch, F, x, y):
 def test_the_vector_may_be_left_out_for_one_element(torch, F, x):
     assert F.vjp(torch.sum, x)[1].tolist() == [1.0, 1.0, 1.0]
     point = torch.tensor(3.0)
-    assert F.jvp(lambda t: t ** 2, point)[1].item() == 6.0
+    assert F.jvp(lambda t: t**2, point)[1].item() == 6.0
     with pytest.raises(RuntimeError, match="v can only be None"):
-        F.vjp(lambda t: t ** 2, x)
+        F.vjp(lambda t: t**2, x)
     with pytest.raises(RuntimeError, match="v can only be None"):
-        F.jvp(lambda t: t ** 2, x)
+        F.jvp(lambda t: t**2, x)
 
 
 @pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
@@ -55,7 +55,7 @@ def test_a_vector_that_does_not_fit_is_refused(torch, F, x, y, name):
 
     def fun(*point):
         if name in ("vhp", "hvp"):
-            return sum((t ** 3).sum() for t in point)
+            return sum((t**3).sum() for t in point)
         return point[0] if len(point) == 1 else point
 
     with pytest.raises(RuntimeError, match="v has invalid size: should be"):
@@ -95,15 +95,18 @@ def test_products_with_the_hessian(torch, F, x, y):
         assert found[0].tolist() == [132.0, 48.0, 828.0] and found[1].tolist() == [321.0, 228.0]
 
 
-@pytest.mark.parametrize("options", [{}, {"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}],
-                         ids=lambda o: "-".join(map(str, o.values())) or "plain")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}],
+    ids=lambda o: "-".join(map(str, o.values())) or "plain",
+)
 def test_the_jacobian_is_nested_by_outputs_then_inputs(torch, F, x, y, options):
     found = F.jacobian(outer, (x, y), **options)
     assert [[tuple(part.shape) for part in row] for row in found] == [[(3, 2, 3), (3, 2, 2)], [(3,), (2,)]]
     assert found[0][0][:, 1].tolist() == [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 5.0]]
     assert found[0][1][2].tolist() == [[3.0, 0.0], [0.0, 3.0]]
     assert found[1][0].tolist() == [4.0] * 3 and found[1][1].tolist() == [6.0, 0.0]
-    alone = F.jacobian(lambda t: t ** 2, x, **options)
+    alone = F.jacobian(lambda t: t**2, x, **options)
     assert alone.tolist() == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]
     assert not alone.requires_grad
     several = F.jacobian(lambda t: (t, t.sum()), x, **options)
@@ -112,42 +115,47 @@ def test_the_jacobian_is_nested_by_outputs_then_inputs(torch, F, x, y, options):
     assert len(one_of_two) == 2 and one_of_two[1].tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("options", [{}, {"vectorize": True},
-                                     {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}],
-                         ids=lambda o: "-".join(map(str, o.values())) or "plain")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"vectorize": True}, {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}],
+    ids=lambda o: "-".join(map(str, o.values())) or "plain",
+)
 def test_the_hessian_is_nested_by_inputs(torch, F, x, y, options):
     found = F.hessian(cubic, (x, y), **options)
     assert [[tuple(part.shape) for part in row] for row in found] == [[(3, 3), (3, 2)], [(2, 3), (2, 2)]]
     assert found[0][0].tolist() == [[120.0, 0.0, 0.0], [0.0, 240.0, 0.0], [0.0, 0.0, 360.0]]
     assert found[0][1].tolist() == [[15.0, 12.0], [60.0, 48.0], [135.0, 108.0]]
     assert found[1][1].tolist() == [[0.0, 36.0], [36.0, 0.0]]
-    assert F.hessian(lambda t: (t ** 3).sum(), x, **options).tolist() == [[6.0, 0, 0], [0, 12.0, 0], [0, 0, 18.0]]
+    assert F.hessian(lambda t: (t**3).sum(), x, **options).tolist() == [[6.0, 0, 0], [0, 12.0, 0], [0, 0, 18.0]]
 
 
 def test_with_create_graph_results_depend_on_the_callers_tensors(torch, F):
     p = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    out, product = F.vjp(lambda t: (t ** 3).sum(), p, create_graph=True)
+    out, product = F.vjp(lambda t: (t**3).sum(), p, create_graph=True)
     assert out.requires_grad and product.requires_grad
     product.sum().backward()
     assert p.grad.tolist() == [6.0, 12.0]
     p.grad = None
-    F.jacobian(lambda t: t ** 3, p, create_graph=True).sum().backward()
+    F.jacobian(lambda t: t**3, p, create_graph=True).sum().backward()
     assert p.grad.tolist() == [6.0, 12.0]
     p.grad = None
-    F.hessian(lambda t: (t ** 3).sum(), p, create_graph=True).sum().backward()
+    F.hessian(lambda t: (t**3).sum(), p, create_graph=True).sum().backward()
     assert p.grad.tolist() == [6.0, 6.0]
     p.grad = None
-    F.hvp(lambda t: (t ** 3).sum(), p, torch.ones_like(p), create_graph=True)[1].sum().backward()
+    F.hvp(lambda t: (t**3).sum(), p, torch.ones_like(p), create_graph=True)[1].sum().backward()
     assert p.grad.tolist() == [6.0, 6.0]
     p.grad = None
-    F.jvp(lambda t: t ** 3, p, torch.ones_like(p), create_graph=True)[1].sum().backward()
+    F.jvp(lambda t: t**3, p, torch.ones_like(p), create_graph=True)[1].sum().backward()
     assert p.grad.tolist() == [6.0, 12.0]
 
 
 def test_without_create_graph_nothing_reaches_the_callers_tensors(torch, F):
     p = torch.tensor([1.0, 2.0], requires_grad=True)
-    for found in (F.jacobian(lambda t: t ** 2, p), F.hessian(lambda t: (t ** 2).sum(), p),
-                  *F.vjp(lambda t: t ** 2, p, torch.ones(2))):
+    for found in (
+        F.jacobian(lambda t: t**2, p),
+        F.hessian(lambda t: (t**2).sum(), p),
+        *F.vjp(lambda t: t**2, p, torch.ones(2)),
+    ):
         assert not found.requires_grad
     assert p.grad is None
 
@@ -186,7 +194,7 @@ def test_a_hessian_wants_one_value(torch, F, x):
         with pytest.raises(RuntimeError, match=f"function given to {name} should return a single Tensor"):
             getattr(F, name)(lambda t: (t.sum(), t.sum()), x, *vector)
         with pytest.raises(RuntimeError, match=f"given to {name} should contain a single element"):
-            getattr(F, name)(lambda t: t ** 2, x, *vector)
+            getattr(F, name)(lambda t: t**2, x, *vector)
 
 
 def test_options_that_exclude_each_other(torch, F, x):
@@ -218,9 +226,9 @@ def test_the_jacobian_of_a_complex_function(gradloom):
 
 def test_it_works_under_no_grad_too(torch, F, x):
     with torch.no_grad():
-        assert F.jacobian(lambda t: t ** 2, x).diagonal().tolist() == [2.0, 4.0, 6.0]
-        assert F.hessian(lambda t: (t ** 2).sum(), x).diagonal().tolist() == [2.0, 2.0, 2.0]
-        assert F.jvp(lambda t: t ** 2, x, x)[1].tolist() == [2.0, 8.0, 18.0]
+        assert F.jacobian(lambda t: t**2, x).diagonal().tolist() == [2.0, 4.0, 6.0]
+        assert F.hessian(lambda t: (t**2).sum(), x).diagonal().tolist() == [2.0, 2.0, 2.0]
+        assert F.jvp(lambda t: t**2, x, x)[1].tolist() == [2.0, 8.0, 18.0]
 
 
 def test_an_integer_point_is_refused(torch, F):
@@ -238,9 +246,12 @@ def test_empty_inputs_and_outputs(torch, F):
 def test_a_vector_that_is_no_tensor_is_refused_by_the_name_of_the_function(torch, name):
     function = getattr(torch.autograd.functional, name)
     x = torch.ones(2)
-    with pytest.raises(TypeError, match=f"The v given to {name} must be either a Tensor or a tuple of Tensors but the "
-                                        "given v has type <class 'float'>"):
-        function(lambda a: (a ** 2).sum() if name in ("vhp", "hvp") else a, x, 1.0)
+    with pytest.raises(
+        TypeError,
+        match=f"The v given to {name} must be either a Tensor or a tuple of Tensors but the "
+        "given v has type <class 'float'>",
+    ):
+        function(lambda a: (a**2).sum() if name in ("vhp", "hvp") else a, x, 1.0)
 
 
 def test_the_unit_vectors_of_several_tensors_are_cut_into_their_parts(torch):

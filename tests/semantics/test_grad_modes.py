@@ -266,6 +266,7 @@ def test_a_block_in_a_coroutine_holds_until_it_ends(torch):
 @pytest.mark.parametrize("name", ["no_grad", "inference_mode"])
 def test_decorating_a_class_warns_and_wraps_its_constructor(torch, name):
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+
         @getattr(torch, name)()
         class Thing:
             def __init__(self, value):
@@ -283,8 +284,15 @@ def test_decorating_a_class_warns_and_wraps_its_constructor(torch, name):
 
 def test_what_is_computed_in_inference_mode_is_an_inference_tensor(torch, x):
     with torch.inference_mode():
-        made = [torch.ones(2), x * 2, x.clone(), torch.tensor([1.0]), torch.arange(3), torch.rand(2).sum(),
-                torch.ones(2, requires_grad=True)]
+        made = [
+            torch.ones(2),
+            x * 2,
+            x.clone(),
+            torch.tensor([1.0]),
+            torch.arange(3),
+            torch.rand(2).sum(),
+            torch.ones(2, requires_grad=True),
+        ]
         assert modes(torch) == (False, True)
         views = [x.view(2, 1), x[0], x.detach()]
     assert modes(torch) == (True, False)
@@ -353,8 +361,14 @@ def test_inference_tensors_may_be_written_to_in_the_mode_only(torch):
         view = a.view(2, 1)
         a.add_(1)
         a[0] = 5
-    for write in (lambda: a.add_(1), lambda: view.mul_(2), lambda: torch.add(a, 1, out=a), lambda: a.__setitem__(0, 1),
-                  lambda: a.zero_(), lambda: torch.no_grad()(a.add_)(1)):
+    for write in (
+        lambda: a.add_(1),
+        lambda: view.mul_(2),
+        lambda: torch.add(a, 1, out=a),
+        lambda: a.__setitem__(0, 1),
+        lambda: a.zero_(),
+        lambda: torch.no_grad()(a.add_)(1),
+    ):
         with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not"):
             write()
 
@@ -428,8 +442,9 @@ def test_views_of_normal_tensors_made_in_inference_mode_are_restricted(torch, x)
         of_leaf = x.view(2, 1)
     assert view.requires_grad and view._is_view() and view._base is y
     for written in (view, of_leaf):
-        with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in "
-                                               "normal mode"):
+        with pytest.raises(
+            RuntimeError, match="A view was created in inference mode and is being modified inplace in normal mode"
+        ):
             written.add_(1)
     assert (view * 2).requires_grad
 

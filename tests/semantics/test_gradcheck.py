@@ -13,8 +13,9 @@ def x(torch):
     return torch.tensor([0.5, -1.5, 2.0], dtype=torch.float64, requires_grad=True)
 
 
-def function(torch, backward, forward=lambda x: x ** 2, jvp=None):
+def function(torch, backward, forward=lambda x: x**2, jvp=None):
     """An operator with this backward, of the value and the gradient."""
+
     class Fun(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -198,8 +199,9 @@ def test_batched_gradients(torch, check, x):
 @FAST
 def test_second_derivatives_by_forward_over_reverse(torch, x, fast_mode):
     twice = torch.autograd.gradgradcheck
-    assert twice(torch.sin, x, check_fwd_over_rev=True, check_rev_over_rev=False, check_undefined_grad=False,
-                 fast_mode=fast_mode)
+    assert twice(
+        torch.sin, x, check_fwd_over_rev=True, check_rev_over_rev=False, check_undefined_grad=False, fast_mode=fast_mode
+    )
     assert twice(torch.sin, x, check_fwd_over_rev=True, fast_mode=fast_mode)
     with pytest.raises(AssertionError, match="Expected at least one of check_fwd_over_rev or check_rev_over_rev"):
         twice(torch.sin, x, check_rev_over_rev=False)
@@ -210,7 +212,7 @@ def test_second_derivatives_by_forward_over_reverse(torch, x, fast_mode):
 def test_grad_outputs_may_be_given(torch, x):
     v = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(torch.sin, x, v)
-    assert torch.autograd.gradgradcheck(lambda t: (t.sin(), t ** 2), (x,), (v, v.detach().clone().requires_grad_()))
+    assert torch.autograd.gradgradcheck(lambda t: (t.sin(), t**2), (x,), (v, v.detach().clone().requires_grad_()))
     assert torch.autograd.gradgradcheck(torch.sin, x, gen_non_contig_grad_outputs=True)
 
 
@@ -218,7 +220,7 @@ def test_inputs_and_outputs_of_all_sorts(torch, check):
     scalar = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     empty = torch.zeros(0, 3, dtype=torch.float64, requires_grad=True)
     strided = torch.arange(6.0, dtype=torch.float64).view(2, 3).t().requires_grad_()
-    assert check(lambda t: t ** 3, scalar)
+    assert check(lambda t: t**3, scalar)
     assert check(lambda t: t.sum(0), empty)
     assert check(lambda t: t @ t.t(), strided)
     assert check(lambda t, n, flag: t * n if flag else t, (scalar, 3, True))
@@ -235,6 +237,7 @@ def test_the_inputs_are_left_as_they_were(torch, check, x):
 
 def test_the_error_class_is_where_pytorch_has_it(torch):
     from importlib import import_module
+
     module = import_module(f"{torch.__name__}.autograd.gradcheck")
     assert issubclass(module.GradcheckError, RuntimeError)
 
@@ -247,8 +250,11 @@ def test_the_entry_that_differs_most_is_named(gradloom):
         return found + gradloom.tensor([0.0, 1.0, 0.0]) * g
 
     for fast in (False, True):
-        with pytest.raises(RuntimeError, match=r"derivative of output 0\[1\] with respect to input 0\[1\]: "
-                                               r"-[23]\.[09].* expected, -2\.0 found"):
+        with pytest.raises(
+            RuntimeError,
+            match=r"derivative of output 0\[1\] with respect to input 0\[1\]: "
+            r"-[23]\.[09].* expected, -2\.0 found",
+        ):
             gradloom.autograd.gradcheck(function(gradloom, backward), x, fast_mode=fast)
 
 

@@ -55,10 +55,12 @@ def test_complex_outputs_are_considered_in_two_parts(torch_with_error, x, z, fas
     torch = torch_with_error[0]
     wrong = function(torch, lambda x: x * 2j, lambda g: g * 2j)
     assert raised(torch_with_error, wrong, z, fast_mode=fast_mode).startswith(
-        "While considering the imaginary part of complex outputs only, Jacobian mismatch")
+        "While considering the imaginary part of complex outputs only, Jacobian mismatch"
+    )
     half_right = function(torch, lambda x: torch.complex(x, x), lambda g: g.real * 3 + g.imag)
     assert raised(torch_with_error, half_right, x, fast_mode=fast_mode).startswith(
-        "While considering the real part of complex outputs only, Jacobian mismatch")
+        "While considering the real part of complex outputs only, Jacobian mismatch"
+    )
 
 
 @FAST
@@ -67,10 +69,12 @@ def test_in_forward_mode_complex_inputs_are_considered_in_two_parts(torch_with_e
     options = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": fast_mode}
     wrong = function(torch, lambda x: x * 2j, lambda g: g * -2j, lambda t: t * 3j)
     assert raised(torch_with_error, wrong, z, **options).startswith(
-        "While considering the imaginary part of complex inputs only, Jacobian computed with forward mode mismatch")
+        "While considering the imaginary part of complex inputs only, Jacobian computed with forward mode mismatch"
+    )
     half_right = function(torch, lambda x: x * 2j, lambda g: g * -2j, lambda t: torch.complex(-2 * t.imag, 3 * t.real))
     assert raised(torch_with_error, half_right, z, **options).startswith(
-        "While considering the real part of complex inputs only, Jacobian computed with forward mode mismatch")
+        "While considering the real part of complex inputs only, Jacobian computed with forward mode mismatch"
+    )
     assert torch.autograd.gradcheck(lambda t: t * t.conj() + t, z, **options)
     assert torch.autograd.gradcheck(lambda t: t.abs(), z, **options)
 
@@ -101,8 +105,10 @@ def test_undefined_gradients_of_all_outputs_must_give_none(torch_with_error, x):
         @staticmethod
         def backward(ctx, g):
             return torch.ones(2, dtype=torch.float64) if g is None else g * 2
+
     assert "Expected all input grads to be undefined or zero when all output grads are undefined or zero" in raised(
-        torch_with_error, Additional.apply, x)
+        torch_with_error, Additional.apply, x
+    )
 
 
 def test_a_function_returns_tensors_in_a_tuple_or_a_list(torch, x):
@@ -114,4 +120,4 @@ def test_a_function_returns_tensors_in_a_tuple_or_a_list(torch, x):
 
 def test_second_derivatives_are_not_checked_of_nothing(torch):
     with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
-        torch.autograd.gradgradcheck(lambda x: x ** 3, torch.ones(2, dtype=torch.float64))
+        torch.autograd.gradgradcheck(lambda x: x**3, torch.ones(2, dtype=torch.float64))

@@ -41,6 +41,7 @@ def custom(torch):
         def backward(ctx, grad):
             _x, _y = ctx.saved_tensors
             return grad * 2
+
     return Twice.apply
 
 
@@ -205,8 +206,8 @@ def test_a_result_of_grad_keeps_its_graph_only_under_create_graph(torch):
     x = leaf(torch, 1.0, 2.0)
     y = x * x
     node = mark(y)
-    plain, = torch.autograd.grad(y.sum(), x, retain_graph=True)
-    recorded, = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    (plain,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    (recorded,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
     del y
     assert node() is not None
     del recorded
@@ -218,8 +219,9 @@ def test_gradients_on_their_way_are_freed_as_soon_as_they_were_used(torch):
     y = x
     for _ in range(5):
         y = y.sin()
-        y.register_hook(lambda g: (alive.append(sum(r() is not None for r in gradients)),
-                                   gradients.append(weakref.ref(g))) and None)
+        y.register_hook(
+            lambda g: (alive.append(sum(r() is not None for r in gradients)), gradients.append(weakref.ref(g))) and None
+        )
     y.sum().backward()
     assert max(alive) <= 1
 
@@ -242,6 +244,7 @@ def test_ctx_dies_with_the_result(torch):
         @staticmethod
         def backward(ctx, grad):
             return grad
+
     marks = []
     x = leaf(torch, 1.0)
     y = Keeps.apply(x)
@@ -254,6 +257,7 @@ def test_ctx_dies_with_the_result(torch):
 
 
 # --- deep graphs ----------------------------------------------------------------------------------------------------
+
 
 def steps_in_place(torch, x, count):
     y = x * 1
@@ -268,6 +272,7 @@ def chain(step):
         for _ in range(count):
             y = step(torch, x, y)
         return y
+
     return build
 
 

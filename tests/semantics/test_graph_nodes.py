@@ -25,17 +25,29 @@ def test_a_node_is_one_object_with_a_name(torch):
     assert not isinstance(y, torch.autograd.graph.Node) and node.requires_grad is True
 
 
-@pytest.mark.parametrize(("make", "name"), [
-    (lambda torch, x: x + 1, "AddBackward0"), (lambda torch, x: 1 - x, "RsubBackward1"),
-    (lambda torch, x: x.pow(2), "PowBackward0"), (lambda torch, x: 2 ** x, "PowBackward2"),
-    (lambda torch, x: x.sum(), "SumBackward0"), (lambda torch, x: x.sum(0), "SumBackward1"),
-    (lambda torch, x: x[0], "SelectBackward0"), (lambda torch, x: x[:1], "SliceBackward0"),
-    (lambda torch, x: x.view(2, 1), "ViewBackward0"), (lambda torch, x: x.double(), "ToCopyBackward0"),
-    (lambda torch, x: x.clone(), "CloneBackward0"), (lambda torch, x: torch.zeros(2).copy_(x), "CopyBackwards"),
-    (lambda torch, x: torch.stack([x, x]), "StackBackward0"), (lambda torch, x: x.max(0).values, "MaxBackward0"),
-    (lambda torch, x: torch.nn.functional.relu(x), "ReluBackward0"), (lambda torch, x: x.std(), "StdBackward0"),
-    (lambda torch, x: x.reshape(1, 2) @ x.reshape(2, 1), "MmBackward0"), (lambda torch, x: -x, "NegBackward0"),
-])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda torch, x: x + 1, "AddBackward0"),
+        (lambda torch, x: 1 - x, "RsubBackward1"),
+        (lambda torch, x: x.pow(2), "PowBackward0"),
+        (lambda torch, x: 2**x, "PowBackward2"),
+        (lambda torch, x: x.sum(), "SumBackward0"),
+        (lambda torch, x: x.sum(0), "SumBackward1"),
+        (lambda torch, x: x[0], "SelectBackward0"),
+        (lambda torch, x: x[:1], "SliceBackward0"),
+        (lambda torch, x: x.view(2, 1), "ViewBackward0"),
+        (lambda torch, x: x.double(), "ToCopyBackward0"),
+        (lambda torch, x: x.clone(), "CloneBackward0"),
+        (lambda torch, x: torch.zeros(2).copy_(x), "CopyBackwards"),
+        (lambda torch, x: torch.stack([x, x]), "StackBackward0"),
+        (lambda torch, x: x.max(0).values, "MaxBackward0"),
+        (lambda torch, x: torch.nn.functional.relu(x), "ReluBackward0"),
+        (lambda torch, x: x.std(), "StdBackward0"),
+        (lambda torch, x: x.reshape(1, 2) @ x.reshape(2, 1), "MmBackward0"),
+        (lambda torch, x: -x, "NegBackward0"),
+    ],
+)
 def test_class_names(torch, make, name):
     node = make(torch, leaf(torch, 1.0, 2.0)).grad_fn
     assert type(node).__name__ == name
@@ -73,7 +85,10 @@ def test_a_list_of_tensors_has_an_edge_each(torch):
     a, b = leaf(torch, 1.0), torch.ones(1)
     edges = torch.cat([a, b, a * 2]).grad_fn.next_functions
     assert [None if node is None else type(node).__name__ for node, _ in edges] == [
-        "AccumulateGrad", None, "MulBackward0"]
+        "AccumulateGrad",
+        None,
+        "MulBackward0",
+    ]
 
 
 def test_metadata_is_a_dict_for_the_users_notes(torch):
@@ -86,7 +101,7 @@ def test_metadata_is_a_dict_for_the_users_notes(torch):
 
 def test_input_metadata_describes_the_outputs_of_the_forward_operator(torch):
     y = torch.ones(2, 3, requires_grad=True).double() * 2
-    one, = y.grad_fn._input_metadata
+    (one,) = y.grad_fn._input_metadata
     assert list(one.shape) == [2, 3] and one.dtype is torch.float64 and one.device == torch.device("cpu")
     assert one.is_nested_tensor is False
     assert [list(m.shape) for m in torch.split(y, 1)[0].grad_fn._input_metadata] == [[1, 3], [1, 3]]
@@ -112,21 +127,28 @@ def test_nodes_are_made_by_operators_only_and_cannot_be_copied_or_pickled(torch)
 
 # --- what nodes keep ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("make", "saved"), [
-    (lambda torch, x: x + 1, ["_saved_alpha"]),
-    (lambda torch, x: x * 2, ["_saved_other", "_saved_self"]),
-    (lambda torch, x: x.pow(3), ["_saved_exponent", "_saved_self"]),
-    (lambda torch, x: x.exp(), ["_saved_result"]),
-    (lambda torch, x: x.sum(), ["_saved_self_sym_sizes"]),
-    (lambda torch, x: x.sum(0, keepdim=True), ["_saved_dim", "_saved_keepdim", "_saved_self_sym_sizes"]),
-    (lambda torch, x: torch.cat([x, x]), ["_saved_dim"]),
-    (lambda torch, x: x.double(), []),
-    (lambda torch, x: x[0], ["_saved_dim", "_saved_index", "_saved_self_sym_sizes"]),
-    (lambda torch, x: torch.where(x > 1, x, x * 2), ["_saved_condition"]),
-    (lambda torch, x: x.clamp(0, 1.5), ["_saved_max", "_saved_min", "_saved_self"]),
-    (lambda torch, x: x.std(), ["_saved_correction", "_saved_dim", "_saved_keepdim", "_saved_result", "_saved_self"]),
-    (lambda torch, x: torch.softmax(x, 0), ["_saved_dim", "_saved_result"]),
-])
+
+@pytest.mark.parametrize(
+    ("make", "saved"),
+    [
+        (lambda torch, x: x + 1, ["_saved_alpha"]),
+        (lambda torch, x: x * 2, ["_saved_other", "_saved_self"]),
+        (lambda torch, x: x.pow(3), ["_saved_exponent", "_saved_self"]),
+        (lambda torch, x: x.exp(), ["_saved_result"]),
+        (lambda torch, x: x.sum(), ["_saved_self_sym_sizes"]),
+        (lambda torch, x: x.sum(0, keepdim=True), ["_saved_dim", "_saved_keepdim", "_saved_self_sym_sizes"]),
+        (lambda torch, x: torch.cat([x, x]), ["_saved_dim"]),
+        (lambda torch, x: x.double(), []),
+        (lambda torch, x: x[0], ["_saved_dim", "_saved_index", "_saved_self_sym_sizes"]),
+        (lambda torch, x: torch.where(x > 1, x, x * 2), ["_saved_condition"]),
+        (lambda torch, x: x.clamp(0, 1.5), ["_saved_max", "_saved_min", "_saved_self"]),
+        (
+            lambda torch, x: x.std(),
+            ["_saved_correction", "_saved_dim", "_saved_keepdim", "_saved_result", "_saved_self"],
+        ),
+        (lambda torch, x: torch.softmax(x, 0), ["_saved_dim", "_saved_result"]),
+    ],
+)
 def test_saved_fields_are_listed(torch, make, saved):
     assert fields(make(torch, leaf(torch, 1.0, 2.0)).grad_fn) == saved
 
@@ -209,6 +231,7 @@ def test_fields_that_do_not_exist(torch):
 
 
 # --- calling a node -------------------------------------------------------------------------------------------------
+
 
 def test_a_node_called_with_gradients_of_its_outputs_returns_those_of_its_inputs(torch):
     a, b = leaf(torch, 1.0, 2.0), leaf(torch, 3.0, 4.0)

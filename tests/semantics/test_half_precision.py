@@ -102,9 +102,9 @@ def test_a_reciprocal_root_is_rounded_once(torch, half):
 
 def test_cubes_are_rounded_once_in_float16_and_twice_in_bfloat16(torch):
     x = samples(torch, "float16", 0.3, 3)
-    assert same(torch, x ** 3, x.float() ** 3)
+    assert same(torch, x**3, x.float() ** 3)
     x = samples(torch, "bfloat16", 0.3, 3)
-    assert same(torch, x ** 3, (x * x).float() * x.float())
+    assert same(torch, x**3, (x * x).float() * x.float())
 
 
 FORMULAS = {
@@ -119,7 +119,7 @@ FORMULAS = {
 def test_constants_in_derivatives_keep_their_digits(torch, name, half):
     x = samples(torch, half, 0.3, 3).requires_grad_()
     g = samples(torch, half, seed=1)
-    found, = torch.autograd.grad(getattr(x, name)(), x, g)
+    (found,) = torch.autograd.grad(getattr(x, name)(), x, g)
     assert torch.equal(found, FORMULAS[name](torch, x.detach(), g))
 
 
@@ -184,6 +184,7 @@ def test_gradients_of_losses_round_where_their_kernels_do(torch, half):
 
     def gradient(loss):
         return torch.autograd.grad(loss, x, g)[0]
+
     assert torch.equal(gradient(functions.mse_loss(x, y, reduction="none")), d * 2 * g)
     found = gradient(functions.huber_loss(x, y, reduction="none", delta=0.3))
     assert torch.equal(found, torch.where(d.abs() <= limit, d * g, d.sign() * limit * g))
@@ -223,8 +224,9 @@ def test_sums_of_products_round_where_their_kernels_do(torch, half):
     exact = (matrix.double() @ z.double()).float()
     assert same(torch, found, (x[:4] * beta).float() + exact * alpha.float())
     a, b = samples(torch, half)[:60].reshape(-1, 3), samples(torch, half, seed=1)[:60].reshape(-1, 3)
-    products = torch.stack([a[:, (i + 1) % 3] * b[:, (i + 2) % 3] - a[:, (i + 2) % 3] * b[:, (i + 1) % 3]
-                            for i in range(3)], 1)
+    products = torch.stack(
+        [a[:, (i + 1) % 3] * b[:, (i + 2) % 3] - a[:, (i + 2) % 3] * b[:, (i + 1) % 3] for i in range(3)], 1
+    )
     assert torch.equal(torch.linalg.cross(a, b), products)
 
 
@@ -246,6 +248,7 @@ def test_gradients_that_round_each_step(torch, half):
 
     def gradient(result, cotangent=g):
         return torch.autograd.grad(result, x, cotangent)[0]
+
     assert torch.equal(gradient(x.atanh()), g / (1 - plain * plain))
     other = samples(torch, half, seed=2)
     square = (plain * plain + other * other).reciprocal()
@@ -261,9 +264,12 @@ def test_gradients_that_round_each_step(torch, half):
 def test_one_element_of_half_precision_is_filled_with_infinity_and_several_are_refused(torch):
     half = torch.float16
     assert torch.full((1,), 1e30, dtype=half).isinf().all() and torch.zeros(1, dtype=half).fill_(-1e30).isinf().all()
-    for refused in (lambda: torch.full((2,), 1e30, dtype=half), lambda: torch.full((2,), 65505.0, dtype=half),
-                    lambda: torch.zeros(1, dtype=half).masked_fill(torch.tensor([True]), 65505.0),
-                    lambda: torch.zeros(1, dtype=half).clamp(min=1e30)):
+    for refused in (
+        lambda: torch.full((2,), 1e30, dtype=half),
+        lambda: torch.full((2,), 65505.0, dtype=half),
+        lambda: torch.zeros(1, dtype=half).masked_fill(torch.tensor([True]), 65505.0),
+        lambda: torch.zeros(1, dtype=half).clamp(min=1e30),
+    ):
         with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
             refused()
     assert torch.full((2,), float("inf"), dtype=half).isinf().all()
@@ -303,7 +309,7 @@ def test_arrays_shorter_than_a_vector_round_each_step_of_scaled_sums_and_recipro
 def test_the_gradient_for_the_dividend_of_addcdiv_divides_a_rounded_number(torch, half):
     x = samples(torch, half).requires_grad_()
     y, g = samples(torch, half, 0.3, 3, 1), samples(torch, half, seed=2)
-    found, = torch.autograd.grad(torch.addcdiv(y, x, y, value=0.7), x, g)
+    (found,) = torch.autograd.grad(torch.addcdiv(y, x, y, value=0.7), x, g)
     assert torch.equal(found, g * (torch.full_like(y, 0.7) / y))
 
 
@@ -324,9 +330,9 @@ def test_the_gradient_for_the_target_of_a_binary_cross_entropy_is_a_logit(torch,
     loss = torch.nn.functional.binary_cross_entropy
     x, g = samples(torch, "float16", 0.02, 0.98).to(getattr(torch, kind)), samples(torch, "float16", seed=1)
     target = samples(torch, "float16", 0, 1, 2).to(x.dtype).requires_grad_()
-    found, = torch.autograd.grad(loss(x, target, reduction="none"), target, g.to(x.dtype))
+    (found,) = torch.autograd.grad(loss(x, target, reduction="none"), target, g.to(x.dtype))
     assert torch.allclose(found, -g.to(x.dtype) * torch.logit(x), rtol=1e-5)
     edges = torch.tensor([0.0, 1.0], dtype=x.dtype)
     target = torch.tensor([0.5, 0.5], dtype=x.dtype, requires_grad=True)
-    found, = torch.autograd.grad(loss(edges, target, reduction="sum"), target)
+    (found,) = torch.autograd.grad(loss(edges, target, reduction="sum"), target)
     assert found.tolist() == [float("inf"), float("-inf")]

@@ -19,9 +19,11 @@ def triple(torch, nn):
 
 def scale(nn):
     """A module of two tensors and anything."""
+
     class Scale(nn.Module):
         def forward(self, x, y=None, note=None):
             return x * 2 if y is None else (x * 2, y * 3)
+
     return Scale()
 
 
@@ -65,8 +67,11 @@ def test_several_inputs_and_outputs_keep_their_places(torch, nn):
 
 @pytest.mark.parametrize("pre", [False, True], ids=["hook", "pre-hook"])
 def test_hooks_must_return_as_many_gradients_as_there_are(torch, nn, pre):
-    words = (r"Backward pre hook returned an invalid number of grad_output, got {}, but expected 1" if pre else
-             r"Backward hook returned an invalid number of grad_input, got {}, but expected 1")
+    words = (
+        r"Backward pre hook returned an invalid number of grad_output, got {}, but expected 1"
+        if pre
+        else r"Backward hook returned an invalid number of grad_input, got {}, but expected 1"
+    )
     for answer in ((), (torch.ones(2), torch.ones(2))):
         module = scale(nn)
         register = module.register_full_backward_pre_hook if pre else module.register_full_backward_hook
@@ -95,8 +100,10 @@ def test_without_gradients_of_inputs_hooks_run_with_a_warning_and_may_replace_no
         triple(torch.ones(1, 2)).sum().backward()
     assert seen == [((None,), [[[1.0, 1.0]]])]
     triple.register_full_backward_hook(lambda m, i, o: (torch.ones(1, 2),))
-    with (pytest.warns(UserWarning),
-          pytest.raises(RuntimeError, match="Modules where no input requires gradient should always return None")):
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(RuntimeError, match="Modules where no input requires gradient should always return None"),
+    ):
         triple(torch.ones(1, 2)).sum().backward()
 
 
@@ -105,6 +112,7 @@ def test_outputs_that_are_no_tensors_warn_that_no_hook_runs(torch, nn, wrap):
     class Wraps(nn.Module):
         def forward(self, x):
             return wrap(x * 2)
+
     module, seen = Wraps(), []
     module.register_full_backward_hook(lambda m, i, o: seen.append(1))
     with pytest.warns(UserWarning, match="For backward hooks to be called, module output should be a Tensor or a tupl"):
@@ -117,21 +125,35 @@ def test_the_order_of_hooks_and_prepend(torch, nn):
 
     def note(name):
         return lambda *args: seen.append(name)
-    for register, name in ((module.register_forward_pre_hook, "forward pre"), (module.register_forward_hook, "forward"),
-                           (module.register_full_backward_pre_hook, "backward pre"),
-                           (module.register_full_backward_hook, "backward")):
+
+    for register, name in (
+        (module.register_forward_pre_hook, "forward pre"),
+        (module.register_forward_hook, "forward"),
+        (module.register_full_backward_pre_hook, "backward pre"),
+        (module.register_full_backward_hook, "backward"),
+    ):
         register(note(f"{name} 2"))
         register(note(f"{name} 1"), prepend=True)
     module(torch.ones(1, requires_grad=True)).sum().backward()
-    assert seen == ["forward pre 1", "forward pre 2", "forward 1", "forward 2",
-                    "backward pre 1", "backward pre 2", "backward 1", "backward 2"]
+    assert seen == [
+        "forward pre 1",
+        "forward pre 2",
+        "forward 1",
+        "forward 2",
+        "backward pre 1",
+        "backward pre 2",
+        "backward 1",
+        "backward 2",
+    ]
 
 
 def test_hooks_of_all_modules_run_before_those_of_one(torch, nn):
     everywhere, seen = nn.modules.module, []
     module = scale(nn)
-    handles = [everywhere.register_module_full_backward_hook(lambda m, i, o: seen.append("all")),
-               everywhere.register_module_full_backward_pre_hook(lambda m, o: seen.append("all, pre"))]
+    handles = [
+        everywhere.register_module_full_backward_hook(lambda m, i, o: seen.append("all")),
+        everywhere.register_module_full_backward_pre_hook(lambda m, o: seen.append("all, pre")),
+    ]
     module.register_full_backward_hook(lambda m, i, o: seen.append("one"))
     x = torch.ones(1, requires_grad=True)
     module(x).sum().backward()
@@ -177,7 +199,7 @@ def test_double_backward_through_a_module_with_hooks(torch, nn):
     module, seen = nn.Tanh(), []
     module.register_full_backward_hook(lambda m, i, o: seen.append(i[0].requires_grad))
     x = torch.ones(1, requires_grad=True)
-    first, = torch.autograd.grad(module(x).sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
     first.sum().backward()
     assert seen[0] is True
     assert x.grad.item() == pytest.approx(-2 * torch.tanh(x).item() / torch.cosh(x).item() ** 2)

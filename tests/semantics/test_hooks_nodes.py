@@ -24,6 +24,7 @@ def test_the_order_of_all_hooks(torch):
 
     def note(name):
         return lambda *args: seen.append(name)
+
     y = x * 2
     accumulate = y.grad_fn.next_functions[0][0]
     accumulate.register_hook(note("x post"))
@@ -112,6 +113,7 @@ def test_hooks_added_and_removed_while_the_node_runs(torch):
     def post(i, o):
         seen.append("post")
         removed.remove()
+
     node.register_prehook(pre)
     node.register_hook(post)
     removed = node.register_hook(lambda i, o: seen.append("removed"))
@@ -122,16 +124,19 @@ def test_hooks_added_and_removed_while_the_node_runs(torch):
     assert seen == ["pre", "added pre", "post", "added post", "added post"]
 
 
-@pytest.mark.parametrize(("answer", "error", "words"), [
-    (3, TypeError, "expected tuple, but hook returned 'int'"),
-    ("tensor", TypeError, "expected tuple, but hook returned 'Tensor'"),
-    (["tensor"], TypeError, "expected tuple, but hook returned 'list'"),
-    ((3,), TypeError, "expected Variable, but hook returned 'int'"),
-    ((), RuntimeError, r"hook '<lambda>' has returned an incorrect number of values \(got 0, but expected 1\)"),
-    (("tensor", "tensor"), RuntimeError, r"an incorrect number of values \(got 2, but expected 1\)"),
-    (("longer",), RuntimeError, "hook '<lambda>' has changed the size of value"),
-    (("double",), RuntimeError, "hook '<lambda>' has changed the type of value"),
-])
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (3, TypeError, "expected tuple, but hook returned 'int'"),
+        ("tensor", TypeError, "expected tuple, but hook returned 'Tensor'"),
+        (["tensor"], TypeError, "expected tuple, but hook returned 'list'"),
+        ((3,), TypeError, "expected Variable, but hook returned 'int'"),
+        ((), RuntimeError, r"hook '<lambda>' has returned an incorrect number of values \(got 0, but expected 1\)"),
+        (("tensor", "tensor"), RuntimeError, r"an incorrect number of values \(got 2, but expected 1\)"),
+        (("longer",), RuntimeError, "hook '<lambda>' has changed the size of value"),
+        (("double",), RuntimeError, "hook '<lambda>' has changed the type of value"),
+    ],
+)
 @pytest.mark.parametrize("when", ["pre", "post"])
 def test_node_hooks_must_return_a_tuple_that_fits(torch, when, answer, error, words):
     tensors = {"tensor": torch.ones(2), "longer": torch.ones(3), "double": torch.ones(2, dtype=torch.float64)}
@@ -176,8 +181,10 @@ def test_node_hooks_that_are_no_callables_fail_when_the_node_runs(torch):
 
 def test_a_removed_node_hook_does_not_run(torch):
     y, seen = leaf(torch, 1.0) * 2, []
-    handles = [y.grad_fn.register_hook(lambda i, o: seen.append(1)),
-               y.grad_fn.register_prehook(lambda o: seen.append(2))]
+    handles = [
+        y.grad_fn.register_hook(lambda i, o: seen.append(1)),
+        y.grad_fn.register_prehook(lambda o: seen.append(2)),
+    ]
     for handle in handles:
         handle.remove()
         handle.remove()
@@ -186,6 +193,7 @@ def test_a_removed_node_hook_does_not_run(torch):
 
 
 # --- hooks on several gradients -------------------------------------------------------------------------------------
+
 
 def several(torch):
     return torch.autograd.graph.register_multi_grad_hook
@@ -243,6 +251,7 @@ def test_undefined_gradients_count_as_computed(torch):
         @staticmethod
         def backward(ctx, *grads):
             return None
+
     a, seen = leaf(torch, 1.0), []
     b = a * 2
     x, y = Nothing.apply(b)
@@ -268,6 +277,7 @@ def test_passes_inside_passes_are_told_apart(gradloom):  # PyTorch loses the cal
         if not seen:
             with torch.enable_grad():
                 b.sum().backward(retain_graph=True)
+
     c.register_hook(inner)
     (b + c).sum().backward()
     assert seen == [[False, True], [False, False]]
@@ -306,6 +316,7 @@ def test_bad_calls_of_hooks_on_several_gradients(torch):
 
 
 # --- versions -------------------------------------------------------------------------------------------------------
+
 
 def test_increment_version_makes_saved_tensors_stale(torch):
     increment = torch.autograd.graph.increment_version

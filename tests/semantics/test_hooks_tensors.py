@@ -11,14 +11,17 @@ def leaf(torch, *values):
 
 def noting(seen, name, factor=None):
     """A hook that notes its name and the gradient, and multiplies by `factor`."""
+
     def hook(grad):
         seen.append((name, grad.tolist()))
         return None if factor is None else grad * factor
+
     return hook
 
 
 def nothing(torch):
     """A function whose backward returns an undefined gradient."""
+
     class Nothing(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -27,6 +30,7 @@ def nothing(torch):
         @staticmethod
         def backward(ctx, grad):
             return None
+
     return Nothing.apply
 
 
@@ -124,6 +128,7 @@ def test_hooks_added_while_the_hooks_of_a_tensor_run_wait_for_the_next_pass(torc
     def adds(grad):
         seen.append("adds")
         y.register_hook(lambda g: seen.append("added"))
+
     y.register_hook(adds)
     y.register_hook(lambda g: seen.append("last"))
     y.sum().backward(retain_graph=True)
@@ -141,6 +146,7 @@ def test_hooks_removed_while_the_hooks_of_a_tensor_run_still_run_in_this_pass(to
         seen.append("removes")
         for handle in handles:
             handle.remove()
+
     handles.append(y.register_hook(removes))
     handles.append(y.register_hook(lambda g: seen.append("removed")))
     y.register_hook(lambda g: seen.append("stays"))
@@ -174,14 +180,17 @@ def test_a_hook_that_raises_ends_the_pass(torch):
     assert x.grad.tolist() == [2.0] and seen == ["after"]
 
 
-@pytest.mark.parametrize(("value", "error", "words"), [
-    (3, TypeError, "expected Variable, but hook returned 'int'"),
-    (True, TypeError, "expected Variable, but hook returned 'bool'"),
-    ((1,), TypeError, "expected Variable, but hook returned 'tuple'"),
-    ([3], RuntimeError, "hook '<lambda>' has changed the size of value"),
-    ([], RuntimeError, "hook '<lambda>' has changed the size of value"),
-    ([1, 2], RuntimeError, "hook '<lambda>' has changed the size of value"),
-])
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (3, TypeError, "expected Variable, but hook returned 'int'"),
+        (True, TypeError, "expected Variable, but hook returned 'bool'"),
+        ((1,), TypeError, "expected Variable, but hook returned 'tuple'"),
+        ([3], RuntimeError, "hook '<lambda>' has changed the size of value"),
+        ([], RuntimeError, "hook '<lambda>' has changed the size of value"),
+        ([1, 2], RuntimeError, "hook '<lambda>' has changed the size of value"),
+    ],
+)
 def test_a_hook_must_return_a_tensor_of_the_same_shape(torch, value, error, words):
     y = leaf(torch, 1.0, 2.0) * 2
     answer = torch.ones(value) if isinstance(value, list) else value
@@ -193,8 +202,11 @@ def test_a_hook_must_return_a_tensor_of_the_same_shape(torch, value, error, word
 def test_a_hook_must_return_a_tensor_of_the_same_type(torch):
     y = leaf(torch, 1.0, 2.0) * 2
     y.register_hook(lambda g: g.double())
-    with pytest.raises(RuntimeError, match=r"hook '<lambda>' has changed the type of value \(was torch.FloatTensor got "
-                                           r"torch.DoubleTensor\)"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"hook '<lambda>' has changed the type of value \(was torch.FloatTensor got "
+        r"torch.DoubleTensor\)",
+    ):
         y.sum().backward()
 
 
@@ -205,8 +217,12 @@ def test_messages_name_the_hook_if_it_has_a_name(torch):
 
         def method(self, grad):
             return grad.sum()
-    for hook, name in ((Callable(), "<unknown>"), (Callable().method, "method"),
-                       (functools.partial(lambda a, g: g.sum(), 1), "<unknown>")):
+
+    for hook, name in (
+        (Callable(), "<unknown>"),
+        (Callable().method, "method"),
+        (functools.partial(lambda a, g: g.sum(), 1), "<unknown>"),
+    ):
         y = leaf(torch, 1.0, 2.0) * 2
         y.register_hook(hook)
         with pytest.raises(RuntimeError, match=f"hook '{name}' has changed the size of value"):
@@ -222,8 +238,9 @@ def test_hooks_are_for_tensors_that_require_grad(torch):
         torch.ones(1).retain_grad()
 
 
-@pytest.mark.parametrize(("register", "accumulated"), [("register_hook", False),
-                                                       ("register_post_accumulate_grad_hook", True)])
+@pytest.mark.parametrize(
+    ("register", "accumulated"), [("register_hook", False), ("register_post_accumulate_grad_hook", True)]
+)
 def test_what_is_no_callable_fails_when_backward_comes_to_it(torch, register, accumulated):
     x = leaf(torch, 1.0)
     handle = getattr(x, register)(3)
@@ -240,7 +257,7 @@ def test_gradients_in_hooks_are_recorded_under_create_graph(torch):
     x, seen = leaf(torch, 3.0), []
     y = x * x
     y.register_hook(lambda g: seen.append(torch.is_grad_enabled()))
-    first, = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
     torch.autograd.grad(first.sum(), x, retain_graph=True)
     assert seen[0] is True and seen[-1] is False
 
@@ -249,11 +266,12 @@ def test_a_factor_from_a_hook_is_part_of_the_second_derivative(torch):
     x = leaf(torch, 3.0)
     y = x * x
     y.register_hook(lambda g: g * x)
-    first, = torch.autograd.grad(y.sum(), x, create_graph=True)  # 2 x * x
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)  # 2 x * x
     assert torch.autograd.grad(first.sum(), x)[0].tolist() == [12.0]
 
 
 # --- in-place writes and detaching ----------------------------------------------------------------------------------
+
 
 def test_hooks_belong_to_the_value_that_the_tensor_had(torch):
     x, seen = leaf(torch, 1.0), []
@@ -321,6 +339,7 @@ def test_backward_hooks_are_listed(torch):
 
 # --- retain_grad ----------------------------------------------------------------------------------------------------
 
+
 def test_retain_grad_keeps_what_the_tensor_hooks_made_and_not_the_node_hooks(torch):
     x, seen = leaf(torch, 1.0), []
     y = x * 1
@@ -382,6 +401,7 @@ def test_retained_gradients_under_grad(torch):
 
 # --- post accumulate ------------------------------------------------------------------------------------------------
 
+
 def test_a_post_accumulate_hook_runs_after_each_accumulation(torch):
     x, seen = leaf(torch, 1.0), []
     x.register_post_accumulate_grad_hook(lambda p: seen.append((p is x, p.grad.tolist())))
@@ -413,6 +433,7 @@ def test_a_post_accumulate_hook_may_take_a_step_of_the_optimizer(torch):
     def step(p):
         optimizer.step()
         optimizer.zero_grad()
+
     x.register_post_accumulate_grad_hook(step)
     (x * 2).sum().backward()
     assert x.tolist() == [0.0] and x.grad is None
@@ -424,8 +445,10 @@ def test_post_accumulate_hooks_are_for_leaves(torch):
 
 
 def test_a_post_accumulate_hook_that_raises_or_returns_something_ends_the_pass(torch):
-    for hook, error, message in ((lambda p: 1 / 0, ZeroDivisionError, "division by zero"),
-                                 (lambda p: p.grad, RuntimeError, "post accumulate grad hooks should return None")):
+    for hook, error, message in (
+        (lambda p: 1 / 0, ZeroDivisionError, "division by zero"),
+        (lambda p: p.grad, RuntimeError, "post accumulate grad hooks should return None"),
+    ):
         x = leaf(torch, 1.0)
         x.register_post_accumulate_grad_hook(hook)
         with pytest.raises(error, match=message):

@@ -6,8 +6,18 @@ import itertools
 
 import pytest
 
-PARTS = (0, -1, 1, slice(None), slice(1, None), slice(-2, None), slice(0, 2), slice(5, 9), slice(None, -1),
-         slice(0, 3, 2))
+PARTS = (
+    0,
+    -1,
+    1,
+    slice(None),
+    slice(1, None),
+    slice(-2, None),
+    slice(0, 2),
+    slice(5, 9),
+    slice(None, -1),
+    slice(0, 3, 2),
+)
 
 
 def test_views_of_plain_and_recorded_tensors_are_the_same(torch):
@@ -38,9 +48,15 @@ def test_what_is_out_of_range_is_refused_in_the_same_words(torch):
 
 
 def test_numbers_are_written_as_the_dtype_has_them(torch):
-    for dtype, value, expected in ((torch.float32, 0.1, torch.tensor(0.1).item()), (torch.int64, 2.9, 2),
-                                   (torch.bool, 3, True), (torch.uint8, 255, 255), (torch.complex64, 2j, 2j),
-                                   (torch.float16, 1e6, float("inf")), (torch.float64, 7, 7.0)):
+    for dtype, value, expected in (
+        (torch.float32, 0.1, torch.tensor(0.1).item()),
+        (torch.int64, 2.9, 2),
+        (torch.bool, 3, True),
+        (torch.uint8, 255, 255),
+        (torch.complex64, 2j, 2j),
+        (torch.float16, 1e6, float("inf")),
+        (torch.float64, 7, 7.0),
+    ):
         x = torch.zeros(2, 3, dtype=dtype)
         x[1] = value
         x[0, 1] = value

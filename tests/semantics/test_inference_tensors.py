@@ -86,7 +86,7 @@ def test_no_graph_of_a_backward_pass_is_recorded_in_inference_mode(torch):
     a = torch.ones(2, requires_grad=True)
     y = (a * a).sum()
     with torch.inference_mode():
-        found, = torch.autograd.grad(y, a, create_graph=True)
+        (found,) = torch.autograd.grad(y, a, create_graph=True)
     assert found.tolist() == [2.0, 2.0] and not found.requires_grad and found.is_inference()
 
 

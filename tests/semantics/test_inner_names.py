@@ -9,6 +9,7 @@ import pytest
 
 def of(torch, module):
     from importlib import import_module
+
     return import_module(f"{torch.__name__}.{module}")
 
 
@@ -153,8 +154,8 @@ def test_a_pass_that_computes_some_gradients_is_no_place_for_a_checkpoint(torch,
 
 def test_the_engine_can_be_run(torch, leaf):
     found = of(torch, "autograd.graph")._engine_run_backward(
-        ((leaf * 2).sum(),), (torch.tensor(1.0),), False, False, (leaf,), allow_unreachable=False,
-        accumulate_grad=False)
+        ((leaf * 2).sum(),), (torch.tensor(1.0),), False, False, (leaf,), allow_unreachable=False, accumulate_grad=False
+    )
     assert found[0].tolist() == [2, 2, 2] and leaf.grad is None
 
 
@@ -178,8 +179,9 @@ def test_a_graph_can_be_logged(gradloom, caplog):
         loss.backward()
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 3
-    for text, (name, gradient) in zip(told, [("SumBackward0", "f32[]"), ("MulBackward0", "f32[3]"),
-                                             ("AccumulateGrad", "f32[3]")], strict=True):
+    for text, (name, gradient) in zip(
+        told, [("SumBackward0", "f32[]"), ("MulBackward0", "f32[3]"), ("AccumulateGrad", "f32[3]")], strict=True
+    ):
         assert text.startswith(f"Executing: <{name} object at ")
         assert text.endswith(f"with grad_outputs: [{gradient}]")
 

@@ -15,24 +15,78 @@ def name(tensor):
 
 # An in-place operator, with its other arguments as a function of the library and of a tensor of ones.
 OPERATORS = {
-    "abs_": (), "acos_": (), "add_": (2,), "addcdiv_": ("o", "o"), "addcmul_": ("o", "o"), "asin_": (),
+    "abs_": (),
+    "acos_": (),
+    "add_": (2,),
+    "addcdiv_": ("o", "o"),
+    "addcmul_": ("o", "o"),
+    "asin_": (),
     "atan2_": ("o",),
-    "atan_": (), "ceil_": (), "clamp_": (0.4, 1), "clamp_max_": (0.4,), "clamp_min_": (0.4,), "copysign_": ("o",),
-    "cos_": (), "cosh_": (), "cumprod_": (0,), "cumsum_": (0,), "deg2rad_": (), "div_": ("o",), "erf_": (), "erfc_": (),
-    "exp2_": (), "exp_": (), "expm1_": (), "fill_": (2,), "float_power_": (2,), "floor_": (), "fmod_": (2,),
-    "frac_": (), "hypot_": ("o",), "lerp_": ("o", 0.25), "lgamma_": (), "log10_": (), "log1p_": (), "log2_": (),
-    "log_": (), "logit_": (), "masked_fill_": ("m", 3.0), "mul_": ("o",), "nan_to_num_": (), "neg_": (), "pow_": (3,),
-    "reciprocal_": (), "relu_": (), "remainder_": (2,), "round_": (), "rsqrt_": (), "sigmoid_": (), "sign_": (),
-    "sin_": (), "sinc_": (), "sinh_": (), "sqrt_": (), "square_": (), "sub_": ("o",), "tan_": (), "tanh_": (),
-    "tril_": (), "triu_": (), "trunc_": (), "xlogy_": ("o",), "zero_": (),
+    "atan_": (),
+    "ceil_": (),
+    "clamp_": (0.4, 1),
+    "clamp_max_": (0.4,),
+    "clamp_min_": (0.4,),
+    "copysign_": ("o",),
+    "cos_": (),
+    "cosh_": (),
+    "cumprod_": (0,),
+    "cumsum_": (0,),
+    "deg2rad_": (),
+    "div_": ("o",),
+    "erf_": (),
+    "erfc_": (),
+    "exp2_": (),
+    "exp_": (),
+    "expm1_": (),
+    "fill_": (2,),
+    "float_power_": (2,),
+    "floor_": (),
+    "fmod_": (2,),
+    "frac_": (),
+    "hypot_": ("o",),
+    "lerp_": ("o", 0.25),
+    "lgamma_": (),
+    "log10_": (),
+    "log1p_": (),
+    "log2_": (),
+    "log_": (),
+    "logit_": (),
+    "masked_fill_": ("m", 3.0),
+    "mul_": ("o",),
+    "nan_to_num_": (),
+    "neg_": (),
+    "pow_": (3,),
+    "reciprocal_": (),
+    "relu_": (),
+    "remainder_": (2,),
+    "round_": (),
+    "rsqrt_": (),
+    "sigmoid_": (),
+    "sign_": (),
+    "sin_": (),
+    "sinc_": (),
+    "sinh_": (),
+    "sqrt_": (),
+    "square_": (),
+    "sub_": ("o",),
+    "tan_": (),
+    "tanh_": (),
+    "tril_": (),
+    "triu_": (),
+    "trunc_": (),
+    "xlogy_": ("o",),
+    "zero_": (),
 }
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_in_place_operator_has_the_gradient_of_the_operator(torch, operator):
     x = torch.tensor([[0.3, 0.6], [0.2, 0.9]], dtype=torch.float64, requires_grad=True)
-    other = {"o": torch.full((2, 2), 0.7, dtype=torch.float64, requires_grad=True),
-             "m": torch.tensor([[True, False], [False, False]])}
+    other = {
+        "o": torch.full((2, 2), 0.7, dtype=torch.float64, requires_grad=True),
+        "m": torch.tensor([[True, False], [False, False]]),
+    }
     given = [other[v] if isinstance(v, str) else v for v in OPERATORS[operator]]
     functional = getattr(torch, operator[:-1], None) if operator not in ("fill_", "zero_") else None
 
@@ -167,22 +221,29 @@ def test_a_base_whose_view_was_written_to_retains_the_gradient_of_what_it_is_now
 
 def test_a_result_that_does_not_fit_is_refused(torch, a):
     b = a * 1
-    for write, said in ((lambda: b.add_(torch.ones(2, 2, 3)), "doesn't match the broadcast shape"),
-                        (lambda: b[0].add_(torch.ones(2, 3, dtype=torch.float64)), "doesn't match the broadcast shape"),
-                        (lambda: torch.ones(2, dtype=torch.int64).add_(1.5), "result type Float can't be cast to the "),
-                        (lambda: torch.ones(2).add_(1j), "result type ComplexFloat can't be cast to the desired"),
-                        (lambda: torch.tensor([True]).add_(1), "result type Long can't be cast to the desired output"),
-                        (lambda: torch.ones(2, dtype=torch.int64).exp_(), "result type Float can't be cast")):
+    for write, said in (
+        (lambda: b.add_(torch.ones(2, 2, 3)), "doesn't match the broadcast shape"),
+        (lambda: b[0].add_(torch.ones(2, 3, dtype=torch.float64)), "doesn't match the broadcast shape"),
+        (lambda: torch.ones(2, dtype=torch.int64).add_(1.5), "result type Float can't be cast to the "),
+        (lambda: torch.ones(2).add_(1j), "result type ComplexFloat can't be cast to the desired"),
+        (lambda: torch.tensor([True]).add_(1), "result type Long can't be cast to the desired output"),
+        (lambda: torch.ones(2, dtype=torch.int64).exp_(), "result type Float can't be cast"),
+    ):
         with pytest.raises(RuntimeError, match=said):
             write()
     assert torch.equal(a, b)
 
 
 def test_elements_that_share_memory_must_not_be_written_to(torch):
-    for write in (lambda e: e.add_(1), lambda e: e.copy_(torch.ones(2, 3)), lambda e: e.exp_(),
-                  lambda e: torch.add(torch.ones(2, 3), 1, out=e)):
-        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single "
-                                               "memory location"):
+    for write in (
+        lambda e: e.add_(1),
+        lambda e: e.copy_(torch.ones(2, 3)),
+        lambda e: e.exp_(),
+        lambda e: torch.add(torch.ones(2, 3), 1, out=e),
+    ):
+        with pytest.raises(
+            RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
+        ):
             write(torch.ones(1, 3).expand(2, 3))
     assert torch.zeros(1, 3).expand(2, 3).fill_(2).sum() == 12
 
@@ -190,8 +251,10 @@ def test_elements_that_share_memory_must_not_be_written_to(torch):
 def test_a_source_that_partly_overlaps_must_not_be_read_while_it_is_written_to(torch):
     x = torch.ones(4)
     for write in (lambda: x[1:].add_(x[:-1]), lambda: torch.add(x[1:], 1, out=x[:-1])):
-        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a "
-                                               "single memory location"):
+        with pytest.raises(
+            RuntimeError,
+            match="some elements of the input tensor and the written-to tensor refer to a single memory location",
+        ):
             write()
 
 
@@ -225,10 +288,12 @@ def test_a_custom_function_must_not_write_to_a_leaf(torch, a):
 
 def test_shapes_change_in_place_with_a_history(a):
     b = a * 1
-    for change, shape, node in ((lambda: b.unsqueeze_(0), (1, 2, 3), "UnsqueezeBackward1"),
-                                (lambda: b.squeeze_(0), (2, 3), "SqueezeBackward4"),
-                                (lambda: b.t_(), (3, 2), "TBackward1"),
-                                (lambda: b.transpose_(0, 1), (2, 3), "TransposeBackward1")):
+    for change, shape, node in (
+        (lambda: b.unsqueeze_(0), (1, 2, 3), "UnsqueezeBackward1"),
+        (lambda: b.squeeze_(0), (2, 3), "SqueezeBackward4"),
+        (lambda: b.t_(), (3, 2), "TBackward1"),
+        (lambda: b.transpose_(0, 1), (2, 3), "TransposeBackward1"),
+    ):
         assert change() is b
         assert tuple(b.shape) == shape and name(b).startswith(node[:-1])
     assert b._version == 4 and not b._is_view()
@@ -259,13 +324,28 @@ def test_a_view_changes_its_shape_in_place_and_remains_a_view(a):
 
 def test_every_write_counts_once(torch):
     x = torch.zeros(3)
-    writes = [lambda: x.add_(1), lambda: x.__setitem__(0, 1), lambda: x.__setitem__(slice(None), 2),
-              lambda: x.__setitem__(torch.tensor([0]), 1), lambda: x.__setitem__(x > 0, 3),
-              lambda: x.copy_(torch.ones(3)), lambda: x.zero_(), lambda: x.fill_(1), lambda: x.unsqueeze_(0),
-              lambda: x.squeeze_(), lambda: x.resize_(4), lambda: x.set_(torch.ones(2)), lambda: x.detach().add_(1),
-              lambda: x.index_add_(0, torch.tensor([0]), torch.ones(1)), lambda: x.uniform_(), lambda: x.clamp_(0),
-              lambda: torch.relu_(x), lambda: x[1:].zero_(), lambda: torch.exp(torch.ones(2), out=x),
-              lambda: x.requires_grad_(False).mul_(2)]
+    writes = [
+        lambda: x.add_(1),
+        lambda: x.__setitem__(0, 1),
+        lambda: x.__setitem__(slice(None), 2),
+        lambda: x.__setitem__(torch.tensor([0]), 1),
+        lambda: x.__setitem__(x > 0, 3),
+        lambda: x.copy_(torch.ones(3)),
+        lambda: x.zero_(),
+        lambda: x.fill_(1),
+        lambda: x.unsqueeze_(0),
+        lambda: x.squeeze_(),
+        lambda: x.resize_(4),
+        lambda: x.set_(torch.ones(2)),
+        lambda: x.detach().add_(1),
+        lambda: x.index_add_(0, torch.tensor([0]), torch.ones(1)),
+        lambda: x.uniform_(),
+        lambda: x.clamp_(0),
+        lambda: torch.relu_(x),
+        lambda: x[1:].zero_(),
+        lambda: torch.exp(torch.ones(2), out=x),
+        lambda: x.requires_grad_(False).mul_(2),
+    ]
     for count, write in enumerate(writes, 1):
         write()
         assert x._version == count
@@ -273,8 +353,17 @@ def test_every_write_counts_once(torch):
 
 def test_what_does_not_write_does_not_count(torch):
     x = torch.zeros(3)
-    for look in (lambda: x + 1, lambda: x.view(3), lambda: x.detach(), lambda: x.resize_(3), lambda: x.requires_grad_(),
-                 lambda: x.detach_(), lambda: x.numpy(), lambda: x.clone().add_(1), lambda: x.data.add_(1)):
+    for look in (
+        lambda: x + 1,
+        lambda: x.view(3),
+        lambda: x.detach(),
+        lambda: x.resize_(3),
+        lambda: x.requires_grad_(),
+        lambda: x.detach_(),
+        lambda: x.numpy(),
+        lambda: x.clone().add_(1),
+        lambda: x.data.add_(1),
+    ):
         look()
     assert x._version == 0
 
@@ -289,6 +378,7 @@ def test_views_and_detached_tensors_share_the_version(torch):
 
 def test_increment_version_tells_of_writes_from_outside(torch):
     from importlib import import_module
+
     graph = import_module(f"{torch.__name__}.autograd.graph")
     x = torch.ones(2)
     graph.increment_version(x)
@@ -356,8 +446,13 @@ def test_resize_keeps_the_elements_that_fit(torch):
 
 def test_what_requires_grad_cannot_be_resized(torch, a):
     b = a * 1
-    for resize in (lambda: a.resize_(2), lambda: b.resize_(2), lambda: b[0].resize_(1),
-                   lambda: b.resize_as_(torch.ones(1)), lambda: torch.no_grad()(a.resize_)(3)):
+    for resize in (
+        lambda: a.resize_(2),
+        lambda: b.resize_(2),
+        lambda: b[0].resize_(1),
+        lambda: b.resize_as_(torch.ones(1)),
+        lambda: torch.no_grad()(a.resize_)(3),
+    ):
         with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
             resize()
     assert tuple(a.detach().resize_(3).shape) == (3,)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize(("dtype", "values", "right"), [
-    ("uint8", [200, 100, 7, 255], [0, 0, 0, 0]),
-    ("int8", [-100, 100, -1, 5], [-1, 0, -1, 0]),
-    ("int64", [-(1 << 62), 1 << 62, -1, 5], [-1, 0, -1, 0]),
-])
+@pytest.mark.parametrize(
+    ("dtype", "values", "right"),
+    [
+        ("uint8", [200, 100, 7, 255], [0, 0, 0, 0]),
+        ("int8", [-100, 100, -1, 5], [-1, 0, -1, 0]),
+        ("int64", [-(1 << 62), 1 << 62, -1, 5], [-1, 0, -1, 0]),
+    ],
+)
 def test_shifts_by_all_bits_leave_nothing_but_the_sign(torch, dtype, values, right):
     x = torch.tensor(values, dtype=getattr(torch, dtype))
     bits = 8 * x.element_size()
@@ -21,10 +24,10 @@ def test_shifts_by_all_bits_leave_nothing_but_the_sign(torch, dtype, values, rig
 def test_an_exponent_that_the_dtype_does_not_have_is_refused(torch):
     x = torch.tensor([2, 3], dtype=torch.int8)
     with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
-        x ** 300
+        x**300
     with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
-        x ** -1
-    assert (x ** 3).tolist() == [8, 27] and (x.to(torch.int64) ** 30).tolist() == [2 ** 30, 3 ** 30]
+        x**-1
+    assert (x**3).tolist() == [8, 27] and (x.to(torch.int64) ** 30).tolist() == [2**30, 3**30]
 
 
 @pytest.mark.parametrize("number", [2, 2.5, True, 1j])
@@ -44,14 +47,21 @@ def test_another_class_answers_a_matrix_product(torch):
 
         def __matmul__(self, other):
             return "left"
+
     assert torch.ones(2) @ Answers() == "right" and Answers() @ torch.ones(2) == "left"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "int64"])
 def test_a_truth_value_is_not_subtracted(torch, dtype):
     x = torch.ones(2, dtype=getattr(torch, dtype))
-    for operation in (lambda: x - True, lambda: True - x, lambda: x.sub(True), lambda: torch.sub(x, True),
-                      lambda: x.clone().sub_(True), lambda: torch.rsub(x, True)):
+    for operation in (
+        lambda: x - True,
+        lambda: True - x,
+        lambda: x.sub(True),
+        lambda: torch.sub(x, True),
+        lambda: x.clone().sub_(True),
+        lambda: torch.rsub(x, True),
+    ):
         with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
             operation()
     assert (x + True).tolist() == [2, 2] and (x * True).tolist() == [1, 1] and (x / True).tolist() == [1, 1]

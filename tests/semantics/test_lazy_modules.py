@@ -7,11 +7,22 @@ import pickle
 import pytest
 
 
-@pytest.mark.parametrize("use", [
-    lambda torch, u: u + 1, lambda torch, u: torch.add(u, 1), lambda torch, u: u.sum(), lambda torch, u: u.numel(),
-    lambda torch, u: u.dim(), lambda torch, u: len(u), lambda torch, u: u[0], lambda torch, u: u.detach(),
-    lambda torch, u: u.clone(), lambda torch, u: bool(u), lambda torch, u: torch.nn.functional.relu(u),
-])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda torch, u: u + 1,
+        lambda torch, u: torch.add(u, 1),
+        lambda torch, u: u.sum(),
+        lambda torch, u: u.numel(),
+        lambda torch, u: u.dim(),
+        lambda torch, u: len(u),
+        lambda torch, u: u[0],
+        lambda torch, u: u.detach(),
+        lambda torch, u: u.clone(),
+        lambda torch, u: bool(u),
+        lambda torch, u: torch.nn.functional.relu(u),
+    ],
+)
 def test_a_parameter_without_a_shape_cannot_be_used(torch, use):
     with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
         use(torch, torch.nn.UninitializedParameter())
@@ -83,11 +94,18 @@ def test_state_goes_in_and_out_without_shapes(torch):
     assert torch.nn.parameter.is_lazy(torch.load(file, weights_only=False)["bias"])
 
 
-@pytest.mark.parametrize(("name", "shape", "options"), [
-    ("Conv1d", (1, 2, 8), {}), ("Conv2d", (1, 2, 8, 8), {}), ("Conv3d", (1, 2, 8, 8, 8), {"bias": False}),
-    ("Conv2d", (2, 8, 8), {"groups": 2}), ("ConvTranspose1d", (1, 2, 8), {}),
-    ("ConvTranspose2d", (1, 2, 8, 8), {"stride": 2}), ("ConvTranspose3d", (1, 2, 4, 4, 4), {}),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "options"),
+    [
+        ("Conv1d", (1, 2, 8), {}),
+        ("Conv2d", (1, 2, 8, 8), {}),
+        ("Conv3d", (1, 2, 8, 8, 8), {"bias": False}),
+        ("Conv2d", (2, 8, 8), {"groups": 2}),
+        ("ConvTranspose1d", (1, 2, 8), {}),
+        ("ConvTranspose2d", (1, 2, 8, 8), {"stride": 2}),
+        ("ConvTranspose3d", (1, 2, 4, 4, 4), {}),
+    ],
+)
 def test_a_lazy_convolution_draws_what_an_ordinary_one_draws(torch, name, shape, options):
     image = torch.rand(shape)
     channels = shape[-1 - int(name[-2])]
@@ -106,13 +124,17 @@ def test_what_lazy_convolutions_refuse(torch):
         torch.nn.LazyConv2d(4, 3, groups=2)(torch.ones(1, 3, 8, 8))
 
 
-@pytest.mark.parametrize(("name", "shape", "options"), [
-    ("BatchNorm1d", (4, 3), {}), ("BatchNorm2d", (2, 3, 4, 4), {"affine": False}),
-    ("BatchNorm3d", (2, 3, 4, 4, 4), {"track_running_stats": False}),
-    ("InstanceNorm1d", (2, 3, 4), {"affine": True, "track_running_stats": True}),
-    ("InstanceNorm2d", (2, 3, 4, 4), {"affine": True, "track_running_stats": True, "momentum": 0.5}),
-    ("InstanceNorm3d", (2, 3, 4, 4, 4), {"affine": True, "track_running_stats": False}),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "options"),
+    [
+        ("BatchNorm1d", (4, 3), {}),
+        ("BatchNorm2d", (2, 3, 4, 4), {"affine": False}),
+        ("BatchNorm3d", (2, 3, 4, 4, 4), {"track_running_stats": False}),
+        ("InstanceNorm1d", (2, 3, 4), {"affine": True, "track_running_stats": True}),
+        ("InstanceNorm2d", (2, 3, 4, 4), {"affine": True, "track_running_stats": True, "momentum": 0.5}),
+        ("InstanceNorm3d", (2, 3, 4, 4, 4), {"affine": True, "track_running_stats": False}),
+    ],
+)
 def test_a_lazy_norm_learns_its_channels(torch, name, shape, options):
     image = torch.rand(shape)
     lazy, ordinary = getattr(torch.nn, f"Lazy{name}")(**options), getattr(torch.nn, name)(3, **options)

@@ -129,10 +129,19 @@ VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an
 
 
 def test_leaves_that_require_grad_cannot_be_written_to(torch, x):
-    for write in (lambda: x.add_(1), lambda: x.zero_(), lambda: x.copy_(torch.ones(2)), lambda: x.fill_(1),
-                  lambda: x.uniform_(), lambda: x.clamp_(0, 1), lambda: x.exp_(), lambda: torch.relu_(x),
-                  lambda: x.masked_fill_(x.detach() > 1, 0), lambda: x.index_fill_(0, torch.tensor([0]), 1),
-                  lambda: x.__setitem__(slice(None), 0)):
+    for write in (
+        lambda: x.add_(1),
+        lambda: x.zero_(),
+        lambda: x.copy_(torch.ones(2)),
+        lambda: x.fill_(1),
+        lambda: x.uniform_(),
+        lambda: x.clamp_(0, 1),
+        lambda: x.exp_(),
+        lambda: torch.relu_(x),
+        lambda: x.masked_fill_(x.detach() > 1, 0),
+        lambda: x.index_fill_(0, torch.tensor([0]), 1),
+        lambda: x.__setitem__(slice(None), 0),
+    ):
         with pytest.raises(RuntimeError, match=LEAF):
             write()
     for write in (lambda: x[0].add_(1), lambda: x.__setitem__(0, 1), lambda: x.view(2, 1).mul_(2)):
@@ -246,7 +255,7 @@ def test_a_leaf_takes_gradients_of_graphs_made_before_and_after_its_data_was_set
     before = (x * 2).sum()
     x.data = torch.zeros(2)
     after = (x * 3).sum()
-    first, = torch.autograd.grad(before, x)
+    (first,) = torch.autograd.grad(before, x)
     assert first.tolist() == [2.0, 2.0]
     after.backward()
     assert x.grad.tolist() == [3.0, 3.0]
@@ -311,12 +320,12 @@ def test_retain_grad_of_leaves_and_of_what_requires_none(torch, x):
 WITHOUT_DERIVATIVE = {
     ("soft_margin_loss", "target"): lambda f, x, y: f.soft_margin_loss(x, y),
     ("nll_loss_forward", "weight"): lambda f, x, y: f.nll_loss(x, x.argmax(1), y[0]),
-    ("nll_loss2d_forward", "weight"):
-        lambda f, x, y: f.nll_loss(x[:, :, None, None], x.argmax(1)[:, None, None], y[0]),
+    ("nll_loss2d_forward", "weight"): lambda f, x, y: f.nll_loss(x[:, :, None, None], x.argmax(1)[:, None, None], y[0]),
     ("binary_cross_entropy", "weight"): lambda f, x, y: f.binary_cross_entropy(x, x, y),
     ("binary_cross_entropy_with_logits", "weight"): lambda f, x, y: f.binary_cross_entropy_with_logits(x, x, y),
-    ("binary_cross_entropy_with_logits", "pos_weight"):
-        lambda f, x, y: f.binary_cross_entropy_with_logits(x, x, pos_weight=y),
+    ("binary_cross_entropy_with_logits", "pos_weight"): lambda f, x, y: f.binary_cross_entropy_with_logits(
+        x, x, pos_weight=y
+    ),
     ("multi_margin_loss", "weight"): lambda f, x, y: f.multi_margin_loss(x, x.argmax(1), weight=y[0]),
     ("rrelu_with_noise", "noise"): None,
 }
@@ -328,10 +337,15 @@ def test_an_argument_without_derivative_may_not_require_a_gradient(torch, operat
     x, y = torch.rand(3, 3).requires_grad_(requires), torch.rand(3, 3, requires_grad=True)
     call = WITHOUT_DERIVATIVE[operator, argument]
     if call is None:
+
         def call(functions, x, y):
             return torch.ops.aten.rrelu_with_noise(x, y)
-    with pytest.raises(RuntimeError, match=f"The function '{operator}' is not differentiable with respect to argument "
-                                           f"'{argument}'. This input cannot have requires_grad True"):
+
+    with pytest.raises(
+        RuntimeError,
+        match=f"The function '{operator}' is not differentiable with respect to argument "
+        f"'{argument}'. This input cannot have requires_grad True",
+    ):
         call(torch.nn.functional, x, y)
     with torch.no_grad():
         assert not call(torch.nn.functional, x, y).requires_grad
@@ -360,8 +374,12 @@ def test_a_saved_tensor_that_was_detached_in_place_is_said_to_be_so_even_if_it_w
 
 
 def test_messages_name_types_as_pytorch_does(torch):
-    for dtype, text in ((torch.float32, "torch.FloatTensor"), (torch.bfloat16, "CPUBFloat16Type"),
-                        (torch.complex64, "CPUComplexFloatType"), (torch.float16, "torch.HalfTensor")):
+    for dtype, text in (
+        (torch.float32, "torch.FloatTensor"),
+        (torch.bfloat16, "CPUBFloat16Type"),
+        (torch.complex64, "CPUComplexFloatType"),
+        (torch.float16, "torch.HalfTensor"),
+    ):
         x = torch.ones(2, dtype=dtype, requires_grad=True)
         y = x.exp()
         y.mul_(2)

@@ -24,6 +24,7 @@ def name():
 def sine(torch, name):
     def sine(x):
         return torch.from_numpy(np.sin(x.detach().numpy()))
+
     sine.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
     return torch.library.custom_op(name, mutates_args=())(sine)
 
@@ -38,6 +39,7 @@ def scale(torch, name):
 
     def scale(x, w, k=2.0, *, n=1):
         return x * w * k * n
+
     return make(torch, name, scale, {"x": T, "w": T, "k": float, "n": int, "return": T})
 
 
@@ -67,8 +69,9 @@ def test_a_formula_gives_it_a_derivative(torch, sine):
 
     def backward(ctx, grad):
         seen.append(ctx.needs_input_grad)
-        x, = ctx.saved_tensors
+        (x,) = ctx.saved_tensors
         return grad * x.cos()
+
     sine.register_autograd(backward, setup_context=setup_context)
     x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(sine, (x,)) and torch.autograd.gradgradcheck(sine, (x,))
@@ -103,6 +106,7 @@ def test_setup_context_gets_keyword_only_arguments_apart(torch, name):
 
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         seen.append((inputs[2:], keyword_only_inputs))
+
     op.register_autograd(lambda ctx, grad: (grad, grad, None), setup_context=setup_context)
     x = torch.ones(2, requires_grad=True)
     op(x, x)
@@ -110,11 +114,18 @@ def test_setup_context_gets_keyword_only_arguments_apart(torch, name):
     assert seen == [((2.0,), {"n": 1}), ((3.0,), {"n": 4})]
 
 
-@pytest.mark.parametrize(("gradients", "message"), [
-    (lambda g: g, "returned an incorrect number of gradients"), (lambda g: None, "returned an incorrect number"),
-    (lambda g: (g, "a", None), r"expected Variable or None \(got str\)"),
-    (lambda g: (g, g, g), "returned a gradient different than None at position 3, but the corresponding forward input"),
-])
+@pytest.mark.parametrize(
+    ("gradients", "message"),
+    [
+        (lambda g: g, "returned an incorrect number of gradients"),
+        (lambda g: None, "returned an incorrect number"),
+        (lambda g: (g, "a", None), r"expected Variable or None \(got str\)"),
+        (
+            lambda g: (g, g, g),
+            "returned a gradient different than None at position 3, but the corresponding forward input",
+        ),
+    ],
+)
 def test_a_backward_returns_one_gradient_for_each_argument(torch, name, gradients, message):
     op = scale(torch, name)
     op.register_autograd(lambda ctx, grad: gradients(grad))
@@ -135,6 +146,7 @@ def test_lists_of_tensors_have_lists_of_gradients(torch, name):
 
     def double(xs, y, z):
         return [x * 2 for x in xs]
+
     op = make(torch, name, double, {"xs": list[T], "y": Optional[T], "z": T, "return": list[T]})  # noqa: UP045
     assert str(op._opoverload._schema).endswith("(Tensor[] xs, Tensor? y, Tensor z) -> Tensor[]")
     seen = []
@@ -142,6 +154,7 @@ def test_lists_of_tensors_have_lists_of_gradients(torch, name):
     def backward(ctx, grads):
         seen.append((type(grads), len(grads), ctx.needs_input_grad))
         return [g * 2 for g in grads], None, None
+
     op.register_autograd(backward)
     a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
     found = op([a, b], None, torch.ones(1))
@@ -151,12 +164,13 @@ def test_lists_of_tensors_have_lists_of_gradients(torch, name):
     assert seen == [(list, 2, ([True, True], False, False))]
 
 
-@pytest.mark.parametrize("wrong", [lambda g: (g[0], None, None), lambda g: (None, None, None),
-                                   lambda g: ([g[0]], None, None)])
+@pytest.mark.parametrize(
+    "wrong", [lambda g: (g[0], None, None), lambda g: (None, None, None), lambda g: ([g[0]], None, None)]
+)
 def test_gradients_of_a_list_have_its_structure(torch, name, wrong):
     T = torch.Tensor
-    op = make(torch, name, lambda xs, y, z: [x * 2 for x in xs],
-              {"xs": list[T], "y": Optional[T], "z": T, "return": list[T]})  # noqa: UP045
+    types = {"xs": list[T], "y": Optional[T], "z": T, "return": list[T]}  # noqa: UP045
+    op = make(torch, name, lambda xs, y, z: [x * 2 for x in xs], types)
     op.register_autograd(lambda ctx, grads: wrong(grads))
     a = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="Expected the return from backward to be of the same structure as"):
@@ -170,6 +184,7 @@ def test_several_results_of_which_some_are_no_floating_tensors(torch, name):
     def backward(ctx, *grads):
         seen.append([g if g is None else g.tolist() for g in grads])
         return grads[0] * 2
+
     op.register_autograd(backward)
     x = torch.ones(2, requires_grad=True)
     doubled, whole, number = op(x)
@@ -192,6 +207,7 @@ def test_results_must_not_share_memory_with_one_another(torch, name):
     def twice(x):
         y = x.clone()
         return y, y
+
     op = make(torch, name, twice, {"x": T, "return": tuple[T, T]})
     with pytest.raises(RuntimeError, match="may not alias any inputs to this custom operator or other returns"):
         op(torch.ones(2))
@@ -210,6 +226,7 @@ def test_what_is_written_to_has_a_new_version_and_no_derivative(torch, name):
 
     def increase(x, y):
         x.add_(y)
+
     op = make(torch, name, increase, {"x": T, "y": T, "return": None}, mutates_args={"x"})
     assert str(op._opoverload._schema).endswith("(Tensor(a0!) x, Tensor y) -> ()") and op._opoverload._schema.is_mutable
     x = torch.ones(2)
@@ -272,6 +289,7 @@ def test_names_have_a_namespace_and_tensors_are_positional(torch, name):
 
     def keyword_only(x, *, y):
         return x * y
+
     with pytest.raises(NotImplementedError, match="kwarg-only Tensor args"):
         make(torch, name, keyword_only, {"x": T, "y": T, "return": T})
 
@@ -282,6 +300,7 @@ def test_autocast_converts_the_arguments_of_operators_that_ask_for_it(torch, nam
     def see(x):
         seen.append(x.dtype)
         return x.clone()
+
     op = make(torch, name, see, {"x": torch.Tensor, "return": torch.Tensor})
     op.register_autocast("cpu", torch.bfloat16)
     with torch.autocast("cpu"):
@@ -292,20 +311,34 @@ def test_autocast_converts_the_arguments_of_operators_that_ask_for_it(torch, nam
 
 # --- schemas from annotations ---------------------------------------------------------------------------------
 
+
 def test_a_schema_is_inferred_from_annotations(torch):
     T, infer = torch.Tensor, torch.library.infer_schema
 
     def many(a, b, c, d, e, f, g=None, h="q", *, i=2.5, j=True, k=torch.float32, m=None):
         pass
+
     many.__annotations__ = {
-        "a": T, "b": Optional[T], "c": list[T], "d": list[T | None], "e": int, "f": torch.types.Number,  # noqa: UP045
-        "g": list[int] | None, "h": str, "i": float, "j": bool, "k": torch.dtype, "m": torch.device | None,
-        "return": tuple[T, list[T], int, float, bool]}
+        "a": T,
+        "b": Optional[T],  # noqa: UP045
+        "c": list[T],
+        "d": list[T | None],
+        "e": int,
+        "f": torch.types.Number,
+        "g": list[int] | None,
+        "h": str,
+        "i": float,
+        "j": bool,
+        "k": torch.dtype,
+        "m": torch.device | None,
+        "return": tuple[T, list[T], int, float, bool],
+    }
     if torch.__name__ == "gradloom":  # PyTorch's Number has no complex
         many.__annotations__["f"] = int | float | bool
     assert infer(many, mutates_args=()) == (
         '(Tensor a, Tensor? b, Tensor[] c, Tensor?[] d, SymInt e, Scalar f, SymInt[]? g=None, str h="q", *, '
-        "float i=2.5, bool j=True, ScalarType k=float32, Device? m=None) -> (Tensor, Tensor[], SymInt, float, bool)")
+        "float i=2.5, bool j=True, ScalarType k=float32, Device? m=None) -> (Tensor, Tensor[], SymInt, float, bool)"
+    )
     assert infer(many, mutates_args={"c"}).startswith("(Tensor a, Tensor? b, Tensor(a2!)[] c")
     assert infer(many, mutates_args=(), op_name="my::many").startswith("my::many(Tensor a")
 
@@ -315,6 +348,7 @@ def test_mutates_args_is_unknown_or_the_names_of_tensors(torch):
 
     def f(x, y, n):
         pass
+
     f.__annotations__ = {"x": T, "y": T, "n": int, "return": None}
     assert infer(f, mutates_args="unknown") == "(Tensor(a0!) x, Tensor(a1!) y, SymInt n) -> ()"
     assert infer(f, mutates_args={"y"}) == "(Tensor x, Tensor(a1!) y, SymInt n) -> ()"
@@ -324,15 +358,21 @@ def test_mutates_args_is_unknown_or_the_names_of_tensors(torch):
         infer(f, mutates_args={"n"})
 
 
-@pytest.mark.parametrize(("annotations", "message"), [
-    ({"return": "T"}, "Parameter x must have a type annotation"), ({"x": "T"}, "No return type annotation was"),
-    ({"x": dict, "return": "T"}, "Parameter x has unsupported type"),
-    ({"x": list, "return": "T"}, "Parameter x has unsupported type"),
-    ({"x": "T", "return": dict}, "Return has unsupported type"), ({"x": "T", "return": str}, "Return has unsupported"),
-])
+@pytest.mark.parametrize(
+    ("annotations", "message"),
+    [
+        ({"return": "T"}, "Parameter x must have a type annotation"),
+        ({"x": "T"}, "No return type annotation was"),
+        ({"x": dict, "return": "T"}, "Parameter x has unsupported type"),
+        ({"x": list, "return": "T"}, "Parameter x has unsupported type"),
+        ({"x": "T", "return": dict}, "Return has unsupported type"),
+        ({"x": "T", "return": str}, "Return has unsupported"),
+    ],
+)
 def test_what_has_no_word_in_schemas_is_refused(torch, annotations, message):
     def f(x):
         pass
+
     f.__annotations__ = {name: torch.Tensor if a == "T" else a for name, a in annotations.items()}
     with pytest.raises(ValueError, match=message):
         torch.library.infer_schema(f, mutates_args=())
@@ -341,6 +381,7 @@ def test_what_has_no_word_in_schemas_is_refused(torch, annotations, message):
 def test_parameters_of_operators_have_names(torch):
     def f(x, *rest):
         pass
+
     f.__annotations__ = {"x": torch.Tensor, "rest": torch.Tensor, "return": torch.Tensor}
     with pytest.raises(ValueError, match="We do not support positional-only args, varargs, or varkwargs"):
         torch.library.infer_schema(f, mutates_args=())
@@ -355,18 +396,23 @@ def test_opcheck_passes_an_operator_that_is_what_it_says(torch, sine):
     sine.register_fake(lambda x: torch.empty_like(x))
     sine.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0].cos(), setup_context=setup_inputs)
     assert torch.library.opcheck(sine, (torch.ones(2, requires_grad=True),), test_utils=CHECKS) == dict.fromkeys(
-        CHECKS, "SUCCESS")
+        CHECKS, "SUCCESS"
+    )
     assert torch.library.opcheck(sine._opoverload, (torch.ones(2),), test_utils="test_schema") == {
-        "test_schema": "SUCCESS"}
+        "test_schema": "SUCCESS"
+    }
 
 
 def test_opcheck_finds_writes_that_the_schema_does_not_say(torch, name):
     def lies(x):
         x.add_(1)
         return x.clone()
+
     op = make(torch, name, lies, {"x": torch.Tensor, "return": torch.Tensor})
-    with pytest.raises(torch.library.opcheck.__globals__.get("OpCheckError", Exception),
-                       match="test_schema failed with Argument x is not defined as mutable but was mutated"):
+    with pytest.raises(
+        torch.library.opcheck.__globals__.get("OpCheckError", Exception),
+        match="test_schema failed with Argument x is not defined as mutable but was mutated",
+    ):
         torch.library.opcheck(op, (torch.ones(2),), test_utils="test_schema")
     found = torch.library.opcheck(op, (torch.ones(2),), test_utils="test_schema", raise_exception=False)
     assert "mutated" in str(found["test_schema"])
@@ -420,6 +466,7 @@ def test_classes_and_modes_that_answer_functions_see_the_operator(torch, name):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             seen.append(f"mode {func}")
             return func(*args, **(kwargs or {}))
+
     op = make(torch, name, lambda x: x * 2, {"x": torch.Tensor, "return": torch.Tensor})
     plain, x = torch.ones(2), torch.ones(2).as_subclass(Seeing)
     seen.clear()
@@ -435,6 +482,7 @@ def test_vmap_calls_an_operator_for_each_example_or_by_its_rule(torch, name):
 
     def add_twice(x, y, *, n=2):
         return torch.from_numpy(x.detach().numpy() * n + y.detach().numpy())
+
     T = torch.Tensor
     op = make(torch, name, add_twice, {"x": T, "y": T, "n": int, "return": T})
     x, y = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True), torch.ones(2)
@@ -444,6 +492,7 @@ def test_vmap_calls_an_operator_for_each_example_or_by_its_rule(torch, name):
     def rule(info, in_dims, x, y, *, n=2):
         seen.append((info.batch_size, in_dims, x.shape, y.shape, n))
         return op(x, y.expand(info.batch_size, 2), n=n), 0
+
     op.register_vmap(rule)
     op.register_autograd(lambda ctx, grad: (grad * 3, grad))
     found = torch.vmap(lambda x, y: op(x, y, n=3), in_dims=(0, None))(x, y)

@@ -44,6 +44,7 @@ def test_defaults_are_left_to_the_kernel(torch, lib, ns):
     def kernel(*args, **kwargs):
         seen.append((args[1:], kwargs))
         return args[0].clone()
+
     lib.impl("see", kernel, "CPU")
     x = torch.ones(1)
     ops(torch, ns).see(x, (1, 2))
@@ -97,6 +98,7 @@ def test_a_kernel_for_autograd_calls_the_operator_below_itself(torch, lib, ns):
         @staticmethod
         def backward(ctx, grad):
             return grad * 2
+
     lib.impl("double", Double.apply, "Autograd")
     x = torch.ones(2, requires_grad=True)
     y = ops(torch, ns).double(x)
@@ -166,6 +168,7 @@ def test_functions_define_and_implement_operators_that_stay(torch, ns):
     @torch.library.impl(f"{ns}::add5", "cpu")
     def add5(x):
         return x + 5
+
     assert ops(torch, ns).add5(torch.ones(1)).tolist() == [6]
     torch.library.define(f"{ns}::add6", "(Tensor x) -> Tensor")
     torch.library.impl(f"{ns}::add6", "default", lambda x: x + 6)
@@ -176,11 +179,13 @@ def test_decorators_of_a_library(torch, lib, ns):
     @torch.library.define(lib, "inverse(Tensor x) -> Tensor")
     def inverse(x):
         return 1 / x
+
     lib.define("negated(Tensor x) -> Tensor")
 
     @torch.library.impl(lib, "negated", "CPU")
     def negated(x):
         return -x
+
     x = torch.tensor([2.0])
     assert ops(torch, ns).inverse(x).tolist() == [0.5] and ops(torch, ns).negated(x).tolist() == [-2]
 
@@ -218,8 +223,9 @@ def test_opcheck_finds_derivatives_that_nobody_registered_and_memory_that_is_sha
     lib.define("viewed(Tensor x) -> Tensor")
     lib.impl("viewed", lambda x: x.view(-1), "CPU")
     with pytest.raises(Exception, match="does not have an autograd kernel defined at an autograd key"):
-        torch.library.opcheck(ops(torch, ns).copied.default, (torch.ones(2, requires_grad=True),),
-                              test_utils="test_autograd_registration")
+        torch.library.opcheck(
+            ops(torch, ns).copied.default, (torch.ones(2, requires_grad=True),), test_utils="test_autograd_registration"
+        )
     with pytest.raises(Exception, match="Argument x is not defined to alias output but was aliasing"):
         torch.library.opcheck(ops(torch, ns).viewed.default, (torch.ones(2),), test_utils="test_schema")
 

@@ -21,7 +21,7 @@ def is_last(torch, tensor):
 @pytest.mark.parametrize("name", ["sum", "mean", "amax", "logsumexp", "std", "var", "norm", "nansum", "argmax"])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_a_reduction_is_contiguous_whatever_its_input_is(torch, name, keepdim):
-    turned = torch.arange(24.).reshape(2, 3, 4).permute(2, 1, 0)
+    turned = torch.arange(24.0).reshape(2, 3, 4).permute(2, 1, 0)
     for dim in range(3):
         found = getattr(torch, name)(turned, dim=dim, keepdim=keepdim)
         assert found.is_contiguous()
@@ -34,17 +34,26 @@ def test_running_results_are_contiguous(torch, name):
 
 
 def test_sorted_elements_and_their_places_lie_as_the_input_does(torch):
-    turned = torch.tensor([[3., 1, 2], [0, 5, 4]]).t()
+    turned = torch.tensor([[3.0, 1, 2], [0, 5, 4]]).t()
     values, places = turned.sort(0)
     assert values.stride() == places.stride() == turned.argsort(0).stride() == (1, 3)
     assert values.tolist() == [[1, 0], [2, 4], [3, 5]] and places.tolist() == [[1, 0], [2, 2], [0, 1]]
 
 
-@pytest.mark.parametrize("call", [
-    lambda t, x, i: x.scatter(0, i, 1.), lambda t, x, i: x.scatter_add(0, i, x), lambda t, x, i: x.gather(0, i),
-    lambda t, x, i: x.index_add(0, i[0][:1], x[:1]), lambda t, x, i: x.masked_fill(x > 1, 0.),
-    lambda t, x, i: x.masked_scatter(x > 9, x), lambda t, x, i: x.repeat(1, 1), lambda t, x, i: x.roll(1, 0),
-], ids=["scatter", "scatter_add", "gather", "index_add", "masked_fill", "masked_scatter", "repeat", "roll"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, x, i: x.scatter(0, i, 1.0),
+        lambda t, x, i: x.scatter_add(0, i, x),
+        lambda t, x, i: x.gather(0, i),
+        lambda t, x, i: x.index_add(0, i[0][:1], x[:1]),
+        lambda t, x, i: x.masked_fill(x > 1, 0.0),
+        lambda t, x, i: x.masked_scatter(x > 9, x),
+        lambda t, x, i: x.repeat(1, 1),
+        lambda t, x, i: x.roll(1, 0),
+    ],
+    ids=["scatter", "scatter_add", "gather", "index_add", "masked_fill", "masked_scatter", "repeat", "roll"],
+)
 def test_copies_that_are_written_to_at_places_are_contiguous(torch, call):
     assert call(torch, torch.ones(3, 3).t() + 0, torch.zeros(3, 3, dtype=torch.int64)).is_contiguous()
 
@@ -101,14 +110,39 @@ def test_a_convolution_is_channels_last_if_an_image_or_the_weight_is(torch, dims
             assert tensor.is_contiguous(memory_format=order) and not tensor.is_contiguous()
 
 
-@pytest.mark.parametrize("call", [
-    lambda F, x: F.max_pool2d(x, 2), lambda F, x: F.avg_pool2d(x, 2), lambda F, x: F.adaptive_avg_pool2d(x, 2),
-    lambda F, x: F.adaptive_max_pool2d(x, 2), lambda F, x: F.max_pool2d(x, 2, return_indices=True)[1],
-    lambda F, x: F.batch_norm(x, None, None, training=True), lambda F, x: F.group_norm(x, 1),
-    lambda F, x: F.pad(x, (1, 1)), lambda F, x: F.relu(x), lambda F, x: F.glu(x, 2), lambda F, x: F.dropout(x, 0.5),
-    lambda F, x: F.channel_shuffle(x, 3), lambda F, x: F.rms_norm(x, (6,)),
-], ids=["max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "indices", "batch_norm", "group_norm",
-        "pad", "relu", "glu", "dropout", "channel_shuffle", "rms_norm"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda F, x: F.max_pool2d(x, 2),
+        lambda F, x: F.avg_pool2d(x, 2),
+        lambda F, x: F.adaptive_avg_pool2d(x, 2),
+        lambda F, x: F.adaptive_max_pool2d(x, 2),
+        lambda F, x: F.max_pool2d(x, 2, return_indices=True)[1],
+        lambda F, x: F.batch_norm(x, None, None, training=True),
+        lambda F, x: F.group_norm(x, 1),
+        lambda F, x: F.pad(x, (1, 1)),
+        lambda F, x: F.relu(x),
+        lambda F, x: F.glu(x, 2),
+        lambda F, x: F.dropout(x, 0.5),
+        lambda F, x: F.channel_shuffle(x, 3),
+        lambda F, x: F.rms_norm(x, (6,)),
+    ],
+    ids=[
+        "max_pool2d",
+        "avg_pool2d",
+        "adaptive_avg_pool2d",
+        "adaptive_max_pool2d",
+        "indices",
+        "batch_norm",
+        "group_norm",
+        "pad",
+        "relu",
+        "glu",
+        "dropout",
+        "channel_shuffle",
+        "rms_norm",
+    ],
+)
 def test_what_is_made_of_channels_last_images_is_channels_last(torch, call):
     assert is_last(torch, call(torch.nn.functional, images(torch, 2, 3, 6, 6)))
 
@@ -123,11 +157,20 @@ def test_joined_images_are_channels_last_if_all_are(torch):
     assert not torch.stack([last, last])._is_view()
 
 
-@pytest.mark.parametrize("call", [
-    lambda t, a, b: t.addcmul(a, b, b), lambda t, a, b: t.addcdiv(a, b, b + 1), lambda t, a, b: t.lerp(a, b, 0.5),
-    lambda t, a, b: t.lerp(a, b, b), lambda t, a, b: t.clamp(a, b, b), lambda t, a, b: t.where(a > 1, b, b),
-    lambda t, a, b: t.complex(a, b), lambda t, a, b: t.isclose(a, b),
-], ids=["addcmul", "addcdiv", "lerp", "lerp by a tensor", "clamp", "where", "complex", "isclose"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, a, b: t.addcmul(a, b, b),
+        lambda t, a, b: t.addcdiv(a, b, b + 1),
+        lambda t, a, b: t.lerp(a, b, 0.5),
+        lambda t, a, b: t.lerp(a, b, b),
+        lambda t, a, b: t.clamp(a, b, b),
+        lambda t, a, b: t.where(a > 1, b, b),
+        lambda t, a, b: t.complex(a, b),
+        lambda t, a, b: t.isclose(a, b),
+    ],
+    ids=["addcmul", "addcdiv", "lerp", "lerp by a tensor", "clamp", "where", "complex", "isclose"],
+)
 def test_of_several_operands_the_first_decides_in_which_order_the_result_lies(torch, call):
     plain, turned = torch.ones(3, 4), torch.ones(4, 3).t()
     assert call(torch, turned, plain).stride() == (1, 3)
@@ -135,19 +178,22 @@ def test_of_several_operands_the_first_decides_in_which_order_the_result_lies(to
 
 
 def test_what_is_indexed_lies_in_the_order_of_the_dimensions_that_are_not(torch):
-    turned = torch.arange(24.).reshape(3, 4, 2).permute(2, 1, 0)
+    turned = torch.arange(24.0).reshape(3, 4, 2).permute(2, 1, 0)
     places = torch.tensor([0, 1, 2])
     assert turned[:, places].stride() == (1, 2, 6)
     assert turned[..., places].stride() == (3, 6, 1)
-    assert torch.arange(12.)[torch.tensor([[0, 1, 2], [3, 4, 5]]).t()].stride() == (1, 3)
+    assert torch.arange(12.0)[torch.tensor([[0, 1, 2], [3, 4, 5]]).t()].stride() == (1, 3)
     assert torch.ones(3, 4).t()[:, torch.tensor([True, False, True])].is_contiguous()
 
 
 def test_a_part_that_is_put_into_a_copy_leaves_it_where_it_was_in_memory(torch):
-    memory = torch.arange(40.).reshape(5, 8)
+    memory = torch.arange(40.0).reshape(5, 8)
     seen = memory[1:4, 2:8:2]
-    for found in (seen.select_scatter(torch.zeros(3), 0, 1), seen.diagonal_scatter(torch.zeros(3)),
-                  seen.slice_scatter(torch.zeros(1, 3), 0, 0, 1)):
+    for found in (
+        seen.select_scatter(torch.zeros(3), 0, 1),
+        seen.diagonal_scatter(torch.zeros(3)),
+        seen.slice_scatter(torch.zeros(1, 3), 0, 0, 1),
+    ):
         assert found.stride() == (8, 2) and found.storage_offset() == 10
         assert not found._is_view() and found.data_ptr() != seen.data_ptr()
     assert seen[:1].expand(3, 3).select_scatter(torch.zeros(3), 0, 1).stride() == (3, 1)
@@ -155,15 +201,19 @@ def test_a_part_that_is_put_into_a_copy_leaves_it_where_it_was_in_memory(torch):
 
 def test_the_gradient_of_a_mean_has_memory_of_its_own_and_that_of_a_sum_has_not(torch):
     x = torch.ones(2, 3, requires_grad=True)
-    gradient, = torch.autograd.grad(x.mean(), x)
+    (gradient,) = torch.autograd.grad(x.mean(), x)
     assert gradient.stride() == (3, 1)
     gradient.add_(1)
     assert torch.autograd.grad(x.sum(), x)[0].stride() == (0, 0)
 
 
 def test_a_leaf_keeps_its_gradient_in_its_own_layout_unless_that_has_gaps(torch):
-    for leaf, expected in ((torch.ones(3, 2).t(), (1, 2)), (images(torch, 2, 3, 2, 2), (12, 1, 6, 3)),
-                           (torch.ones(4, 6)[:, ::2], (3, 1)), (torch.ones(1, 3).expand(2, 3), (3, 1))):
+    for leaf, expected in (
+        (torch.ones(3, 2).t(), (1, 2)),
+        (images(torch, 2, 3, 2, 2), (12, 1, 6, 3)),
+        (torch.ones(4, 6)[:, ::2], (3, 1)),
+        (torch.ones(1, 3).expand(2, 3), (3, 1)),
+    ):
         leaf = leaf.detach().requires_grad_()
         leaf.exp().mul(torch.ones(leaf.shape)).sum().backward()
         assert leaf.grad.stride() == expected
@@ -185,7 +235,7 @@ def test_products_of_a_batch_and_a_vector_are_no_views(torch):
 
 
 def test_edges_that_were_given_to_a_histogram_are_returned_themselves(torch):
-    edges = [torch.tensor([0., 1, 2]), torch.tensor([0., 2])]
+    edges = [torch.tensor([0.0, 1, 2]), torch.tensor([0.0, 2])]
     _, found = torch.histogramdd(torch.ones(4, 2), edges)
     assert found[0] is edges[0] and found[1] is edges[1]
 
@@ -198,8 +248,9 @@ def test_quantiles_are_no_views(torch, q):
 
 
 def test_a_module_is_converted_to_a_memory_format_where_it_has_four_dimensions(torch):
-    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(),
-                                 torch.nn.Linear(4, 2))
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)
+    )
     weight = module[0].weight
     assert module.to(memory_format=torch.channels_last) is module
     assert module[0].weight is weight and is_last(torch, weight)

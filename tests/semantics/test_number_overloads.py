@@ -41,9 +41,16 @@ def test_an_overload_for_numbers_has_a_node_of_its_own_which_keeps_the_number(to
         assert y.grad_fn._saved_other == saved and type(y.grad_fn._saved_other) is type(saved)
 
 
-@pytest.mark.parametrize("call, gradient", [
-    ("aten.add.Scalar(x, 2, 3)", 1), ("aten.sub.Scalar(x, 2)", 1), ("aten.mul.Scalar(x, 2)", 2),
-    ("aten.mul.Scalar(x, 2 + 1j).real", 2), ("aten.div.Scalar(x, 4)", 0.25)])
+@pytest.mark.parametrize(
+    "call, gradient",
+    [
+        ("aten.add.Scalar(x, 2, 3)", 1),
+        ("aten.sub.Scalar(x, 2)", 1),
+        ("aten.mul.Scalar(x, 2)", 2),
+        ("aten.mul.Scalar(x, 2 + 1j).real", 2),
+        ("aten.div.Scalar(x, 4)", 0.25),
+    ],
+)
 def test_overloads_for_numbers_are_differentiated(torch, call, gradient):
     x = torch.tensor([0.5, 1.5], requires_grad=True)
     y = eval(call, {"aten": torch.ops.aten, "x": x})
@@ -60,40 +67,46 @@ def test_tangents_go_through_overloads_for_numbers(torch, call):
         assert forward_ad.unpack_dual(y).tangent.tolist() == ([3.0, 6.0] if "mul" in call else [1.0, 2.0])
 
 
-@pytest.mark.parametrize("call, values, dtype", [
-    ("mul.Scalar(i, 1.5)", [1.5, 3.0, 4.5], "float32"),
-    ("mul.Scalar(i, 1j)", [1j, 2j, 3j], "complex64"),
-    ("mul.Scalar(i > 1, 2)", [0, 2, 2], "int64"),
-    ("mul.Scalar(h, 2.5)", [2.5, 5.0, 7.5], "float16"),
-    ("add.Scalar(i > 1, 2)", [2, 3, 3], "int64"),
-    ("add.Scalar(i, True, 2)", [3, 4, 5], "int64"),
-    ("add.Scalar(i, 2.5)", [3.5, 4.5, 5.5], "float32"),
-    ("sub.Scalar(h, 2.5)", [-1.5, -0.5, 0.5], "float16"),
-    ("bitwise_and.Scalar(i, 1)", [1, 0, 1], "int64"),
-    ("bitwise_and_.Scalar(i.clone(), 2)", [0, 2, 2], "int64"),
-    ("bitwise_xor.Scalar(i, 1)", [0, 3, 2], "int64"),
-    ("bitwise_left_shift.Tensor_Scalar(i, 1)", [2, 4, 6], "int64"),
-    ("greater.Scalar(i, 1)", [False, True, True], "bool"),
-    ("less_equal.Scalar(i, 1)", [True, False, False], "bool"),
-    ("where.Scalar(i > 1, 1.0, 2.0)", [2.0, 1.0, 1.0], "float32"),
-    ("special_hermite_polynomial_h.n_scalar(i.float(), 2)", [2.0, 14.0, 34.0], "float32"),
-])
+@pytest.mark.parametrize(
+    "call, values, dtype",
+    [
+        ("mul.Scalar(i, 1.5)", [1.5, 3.0, 4.5], "float32"),
+        ("mul.Scalar(i, 1j)", [1j, 2j, 3j], "complex64"),
+        ("mul.Scalar(i > 1, 2)", [0, 2, 2], "int64"),
+        ("mul.Scalar(h, 2.5)", [2.5, 5.0, 7.5], "float16"),
+        ("add.Scalar(i > 1, 2)", [2, 3, 3], "int64"),
+        ("add.Scalar(i, True, 2)", [3, 4, 5], "int64"),
+        ("add.Scalar(i, 2.5)", [3.5, 4.5, 5.5], "float32"),
+        ("sub.Scalar(h, 2.5)", [-1.5, -0.5, 0.5], "float16"),
+        ("bitwise_and.Scalar(i, 1)", [1, 0, 1], "int64"),
+        ("bitwise_and_.Scalar(i.clone(), 2)", [0, 2, 2], "int64"),
+        ("bitwise_xor.Scalar(i, 1)", [0, 3, 2], "int64"),
+        ("bitwise_left_shift.Tensor_Scalar(i, 1)", [2, 4, 6], "int64"),
+        ("greater.Scalar(i, 1)", [False, True, True], "bool"),
+        ("less_equal.Scalar(i, 1)", [True, False, False], "bool"),
+        ("where.Scalar(i > 1, 1.0, 2.0)", [2.0, 1.0, 1.0], "float32"),
+        ("special_hermite_polynomial_h.n_scalar(i.float(), 2)", [2.0, 14.0, 34.0], "float32"),
+    ],
+)
 def test_a_number_takes_part_in_type_promotion_as_numbers_do(torch, call, values, dtype):
     i = torch.tensor([1, 2, 3])
     y = eval(f"aten.{call}", {"aten": torch.ops.aten, "i": i, "h": i.to(torch.float16)})
     assert y.tolist() == values and y.dtype is getattr(torch, dtype)
 
 
-@pytest.mark.parametrize("call, error", [
-    ("sub.Scalar(i > 1, 2)", "bool tensor is not supported"),
-    ("sub.Scalar(i, True)", "bool tensor is not supported"),
-    ("add.Scalar(i, 2, 1.5)", "argument alpha must not be a floating point number"),
-    ("sub.Scalar(i.float(), 2, 1j)", "argument alpha must not be a complex number"),
-    ("mul.Scalar(i, i)", "Expected a value of type 'number' for argument 'other'"),
-    ("mul.Scalar(i, i.sum())", "Expected a value of type 'number' for argument 'other'"),
-    ("add.Tensor(i, i, alpha=i.sum())", "Expected a value of type 'number' for argument 'alpha'"),
-    ("clamp.default(i, i.sum())", "Expected a value of type 'Optional.number.' for argument 'min'"),
-])
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        ("sub.Scalar(i > 1, 2)", "bool tensor is not supported"),
+        ("sub.Scalar(i, True)", "bool tensor is not supported"),
+        ("add.Scalar(i, 2, 1.5)", "argument alpha must not be a floating point number"),
+        ("sub.Scalar(i.float(), 2, 1j)", "argument alpha must not be a complex number"),
+        ("mul.Scalar(i, i)", "Expected a value of type 'number' for argument 'other'"),
+        ("mul.Scalar(i, i.sum())", "Expected a value of type 'number' for argument 'other'"),
+        ("add.Tensor(i, i, alpha=i.sum())", "Expected a value of type 'number' for argument 'alpha'"),
+        ("clamp.default(i, i.sum())", "Expected a value of type 'Optional.number.' for argument 'min'"),
+    ],
+)
 def test_what_an_overload_for_numbers_refuses(torch, call, error):
     i = torch.tensor([1, 2, 3])
     with pytest.raises(RuntimeError, match=error):
@@ -126,15 +139,33 @@ def test_modes_see_the_overload_for_numbers_that_python_chooses(torch):
         torch.special.hermite_polynomial_h(x, 2)
         torch.ops.aten.mul.Scalar(x, 2)
         torch.ops.aten.bitwise_xor(i, 1)
-    assert seen == ["aten.mul.Tensor", "aten.add.Tensor", "aten.bitwise_and.Scalar", "aten.bitwise_or_.Scalar",
-                    "aten.gt.Scalar", "aten.gt.Scalar", "aten.eq_.Scalar", "aten.special_hermite_polynomial_h.n_scalar",
-                    "aten.mul.Scalar", "aten.bitwise_xor.Scalar"]
+    assert seen == [
+        "aten.mul.Tensor",
+        "aten.add.Tensor",
+        "aten.bitwise_and.Scalar",
+        "aten.bitwise_or_.Scalar",
+        "aten.gt.Scalar",
+        "aten.gt.Scalar",
+        "aten.eq_.Scalar",
+        "aten.special_hermite_polynomial_h.n_scalar",
+        "aten.mul.Scalar",
+        "aten.bitwise_xor.Scalar",
+    ]
 
 
-@pytest.mark.parametrize("call, dtype", [
-    ("where(c, 1.0, 2.0)", "float32"), ("where(c, 1j, 2j)", "complex64"), ("where(c, 1, 2)", "int64"),
-    ("where(c, 1, 2.0)", "float32"), ("where(c, True, False)", "bool"), ("add(1.0, 2.0)", "float32"),
-    ("mul(1j, 2j)", "complex64"), ("div(1, 2)", "float32")])
+@pytest.mark.parametrize(
+    "call, dtype",
+    [
+        ("where(c, 1.0, 2.0)", "float32"),
+        ("where(c, 1j, 2j)", "complex64"),
+        ("where(c, 1, 2)", "int64"),
+        ("where(c, 1, 2.0)", "float32"),
+        ("where(c, True, False)", "bool"),
+        ("add(1.0, 2.0)", "float32"),
+        ("mul(1j, 2j)", "complex64"),
+        ("div(1, 2)", "float32"),
+    ],
+)
 def test_numbers_among_themselves_have_the_default_dtype(torch, call, dtype):
     y = eval(f"torch.{call}", {"torch": torch, "c": torch.tensor([True, False])})
     assert y.dtype is getattr(torch, dtype)

@@ -68,19 +68,37 @@ def test_overloads_record_history_as_functions_do(torch, aten):
     assert x.grad.tolist() == [3, 3]
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda a, x: a.add.Tensor(x, "a"), r"aten::add\(\) Expected a value of type 'Tensor' for argument 'other' but "
-                                        r"instead found type 'str'.\nPosition: 1\nValue: 'a'\nDeclaration: aten::add"),
-    (lambda a, x: a.add.Tensor(x), r"aten::add\(\) is missing value for argument 'other'. Declaration: aten::add.Tens"),
-    (lambda a, x: a.add.Tensor(x, x, x), r"takes 2 positional argument\(s\) but 3 was/were given.  Declaration: aten"),
-    (lambda a, x: a.add.Tensor(x, x, x, x), r"expected at most 3 argument\(s\) but received 4 argument\(s\)"),
-    (lambda a, x: a.add.Tensor(x, x, beta=1), r"Unknown keyword argument 'beta' for operator 'aten::add'. Schema: ate"),
-    (lambda a, x: a.add.Tensor(x, x, self=x), r"Argument 'self' specified both as positional and keyword argument"),
-    (lambda a, x: a.relu.default(3), r"aten::relu\(\) Expected a value of type 'Tensor' for argument 'self' but"),
-    (lambda a, x: a.relu(), r"Overloaded torch operator invoked from Python failed to match any schema:\naten::relu"),
-    (lambda a, x: a.view(x, 2, 1), r"aten::view\(\) expected at most 2 argument\(s\) but received 3 argument\(s\)"),
-    (lambda a, x: a.sum.dim_IntList(x, "a"), r"for argument 'dim' but instead found type 'str'"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda a, x: a.add.Tensor(x, "a"),
+            r"aten::add\(\) Expected a value of type 'Tensor' for argument 'other' but "
+            r"instead found type 'str'.\nPosition: 1\nValue: 'a'\nDeclaration: aten::add",
+        ),
+        (
+            lambda a, x: a.add.Tensor(x),
+            r"aten::add\(\) is missing value for argument 'other'. Declaration: aten::add.Tens",
+        ),
+        (
+            lambda a, x: a.add.Tensor(x, x, x),
+            r"takes 2 positional argument\(s\) but 3 was/were given.  Declaration: aten",
+        ),
+        (lambda a, x: a.add.Tensor(x, x, x, x), r"expected at most 3 argument\(s\) but received 4 argument\(s\)"),
+        (
+            lambda a, x: a.add.Tensor(x, x, beta=1),
+            r"Unknown keyword argument 'beta' for operator 'aten::add'. Schema: ate",
+        ),
+        (lambda a, x: a.add.Tensor(x, x, self=x), r"Argument 'self' specified both as positional and keyword argument"),
+        (lambda a, x: a.relu.default(3), r"aten::relu\(\) Expected a value of type 'Tensor' for argument 'self' but"),
+        (
+            lambda a, x: a.relu(),
+            r"Overloaded torch operator invoked from Python failed to match any schema:\naten::relu",
+        ),
+        (lambda a, x: a.view(x, 2, 1), r"aten::view\(\) expected at most 2 argument\(s\) but received 3 argument\(s\)"),
+        (lambda a, x: a.sum.dim_IntList(x, "a"), r"for argument 'dim' but instead found type 'str'"),
+    ],
+)
 def test_what_a_schema_does_not_take_is_refused(torch, aten, call, message):
     with pytest.raises(RuntimeError, match=message):
         call(aten, torch.ones(2))
@@ -141,8 +159,10 @@ def test_types_of_arguments_are_told_by_their_classes(torch, aten):
 
 def test_schemas_are_parsed_from_text(torch):
     parse = torch._C.parse_schema
-    text = "ns::foo.bar(Tensor(a!) x, int[]? y=None, *, str s='a b', bool[2] m=[True, False], Tensor?[] l)" \
-           " -> (Tensor a, Tensor[] b)"
+    text = (
+        "ns::foo.bar(Tensor(a!) x, int[]? y=None, *, str s='a b', bool[2] m=[True, False], Tensor?[] l)"
+        " -> (Tensor a, Tensor[] b)"
+    )
     schema = parse(text)
     assert str(schema) == text.replace("'", '"')
     assert schema == parse(str(schema)) and schema != parse("foo(Tensor x) -> Tensor")
@@ -153,12 +173,18 @@ def test_schemas_are_parsed_from_text(torch):
     assert isinstance(schema, torch._C.FunctionSchema)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("foo", "only the operator name was given"), ("foo(Tensor x", r"expected \) but found 'eof'"),
-    ("foo(Tensor x)", "expected arrow"), ("foo(Tensor x) -> ", "expected ident but found 'eof'"),
-    ("foo(Tensr x) -> Tensor", "unknown type specifier"), ("foo(Tensor) -> Tensor", "expected ident"),
-    ("foo(x) -> Tensor", "expected ident"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("foo", "only the operator name was given"),
+        ("foo(Tensor x", r"expected \) but found 'eof'"),
+        ("foo(Tensor x)", "expected arrow"),
+        ("foo(Tensor x) -> ", "expected ident but found 'eof'"),
+        ("foo(Tensr x) -> Tensor", "unknown type specifier"),
+        ("foo(Tensor) -> Tensor", "expected ident"),
+        ("foo(x) -> Tensor", "expected ident"),
+    ],
+)
 def test_what_is_no_schema_is_refused(torch, text, message):
     with pytest.raises(RuntimeError, match=message):
         torch._C.parse_schema(text)

@@ -35,7 +35,7 @@ def test_operators_have_the_names_of_their_schemas(torch):
 def test_what_an_operator_is_made_of_is_its_child(torch):
     x, weight, bias = torch.ones(3, 4), torch.ones(5, 4), torch.ones(5)
     events, _ = profiled(torch, lambda: torch.nn.functional.linear(x, weight, bias))
-    linear, = top(events)
+    (linear,) = top(events)
     assert linear.name == "aten::linear"
     assert [child.name for child in linear.cpu_children] == ["aten::t", "aten::addmm"]
     assert all(child.cpu_parent is linear for child in linear.cpu_children)
@@ -53,7 +53,7 @@ def test_blocks_contain_what_runs_in_them(torch):
 
     events, _ = profiled(torch, program)
     assert [event.name for event in top(events)] == ["outer", "aten::sin"]
-    outer, = named(events, "outer")
+    (outer,) = named(events, "outer")
     assert [child.name for child in outer.cpu_children] == ["aten::exp", "inner"]
     assert [child.name for child in outer.cpu_children[1].cpu_children] == ["aten::cos"]
 
@@ -119,8 +119,9 @@ def test_a_node_is_one_event_in_one_of_the_engine(torch):
     events, _ = profiled(torch, y.backward)
     engine = [event for event in top(events) if event.name.startswith("autograd::engine::")]
     prefix = "autograd::engine::evaluate_function: "
-    assert [event.name for event in engine] == [prefix + name for name in (
-        "SumBackward0", "MulBackward0", "torch::autograd::AccumulateGrad")]
+    assert [event.name for event in engine] == [
+        prefix + name for name in ("SumBackward0", "MulBackward0", "torch::autograd::AccumulateGrad")
+    ]
     for event in engine:
         node = next(child for child in event.cpu_children if child.scope == 1)
         assert node.name == event.name.removeprefix(prefix)
@@ -131,7 +132,7 @@ def test_what_a_node_computes_with_is_inside_it(torch):
     x = leaf(torch, 3)
     y = (x.exp() * 2.0).sum()
     events, _ = profiled(torch, y.backward)
-    node, = named(events, "ExpBackward0")
+    (node,) = named(events, "ExpBackward0")
     assert "aten::mul" in [child.name for child in node.cpu_children]
 
 
@@ -141,7 +142,7 @@ def test_hooks_run_inside_the_event_of_the_engine(torch):
     y.register_hook(lambda grad: grad.sin())
     y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: (grad_inputs[0].cos(),))
     events, _ = profiled(torch, lambda: y.sum().backward())
-    engine, = named(events, "autograd::engine::evaluate_function: ExpBackward0")
+    (engine,) = named(events, "autograd::engine::evaluate_function: ExpBackward0")
     names = [child.name for child in engine.cpu_children]
     assert names.index("aten::sin") < names.index("ExpBackward0") < names.index("aten::cos")
 
@@ -165,10 +166,9 @@ def test_a_forward_call_and_its_node_have_the_same_number(torch):
         (x.exp().cos() * 2.0).sum().backward()
 
     events, _ = profiled(torch, program)
-    for operator, node in (("aten::exp", "ExpBackward0"), ("aten::cos", "CosBackward0"),
-                           ("aten::sum", "SumBackward0")):
+    for operator, node in (("aten::exp", "ExpBackward0"), ("aten::cos", "CosBackward0"), ("aten::sum", "SumBackward0")):
         forward = next(event for event in events if event.name == operator)
-        backward, = named(events, node)
+        (backward,) = named(events, node)
         assert forward.sequence_nr == backward.sequence_nr >= 0
         assert (forward.fwd_thread or 0) == 0 and backward.fwd_thread == forward.thread
     numbers = [named(events, name)[0].sequence_nr for name in ("ExpBackward0", "CosBackward0", "SumBackward0")]
@@ -201,8 +201,8 @@ def test_a_custom_function_has_the_name_of_its_class(torch):
 
     x = leaf(torch, 3)
     events, _ = profiled(torch, lambda: Twice.apply(x).sum().backward())
-    forward, = named(events, "Twice")
-    backward, = named(events, "TwiceBackward")
+    (forward,) = named(events, "Twice")
+    (backward,) = named(events, "TwiceBackward")
     assert forward.sequence_nr == backward.sequence_nr >= 0
     assert [child.name for child in forward.cpu_children] == ["aten::mul"]
     assert [child.name for child in backward.cpu_children] == ["aten::mul"]
@@ -219,7 +219,7 @@ def test_recorded_passes_number_what_they_compute(torch):
     x = leaf(torch, 3)
 
     def program():
-        grad, = torch.autograd.grad((x * x * x).sum(), x, create_graph=True)
+        (grad,) = torch.autograd.grad((x * x * x).sum(), x, create_graph=True)
         grad.sum().backward()
 
     events, _ = profiled(torch, program)
@@ -232,8 +232,9 @@ def test_recorded_passes_number_what_they_compute(torch):
 
 def test_shapes_and_values_of_arguments_are_kept_on_request(torch):
     a, b = torch.ones(3, 4), torch.ones(2, 4)
-    events, _ = profiled(torch, lambda: (torch.cat([a, b]), torch.add(a, a, alpha=2), a.sum(0, keepdim=True)),
-                         record_shapes=True)
+    events, _ = profiled(
+        torch, lambda: (torch.cat([a, b]), torch.add(a, a, alpha=2), a.sum(0, keepdim=True)), record_shapes=True
+    )
     cat, add, total = top(events)
     assert cat.input_shapes == [[], []] and cat.structured_input_shapes == [[[3, 4], [2, 4]], []]
     assert cat.concrete_inputs == [None, 0] and cat.input_dtypes == ["TensorList", "Scalar"]
@@ -260,7 +261,7 @@ def test_memory_of_results_is_counted(torch):
     x = torch.ones(10, 10)
     kept = []
     events, _ = profiled(torch, lambda: kept.append(x @ x), profile_memory=True)
-    matmul, = top(events)
+    (matmul,) = top(events)
     assert (matmul.name, matmul.cpu_memory_usage, matmul.self_cpu_memory_usage) == ("aten::matmul", 400, 0)
     assert named(events, "aten::mm")[0].self_cpu_memory_usage == 400
 
@@ -276,7 +277,7 @@ def test_memory_that_is_freed_is_counted_against_what_runs_then(torch):
         del z
 
     events, _ = profiled(torch, program, profile_memory=True)
-    block, = named(events, "block")
+    (block,) = named(events, "block")
     assert (block.cpu_memory_usage, block.self_cpu_memory_usage) == (0, -400)
     assert [event.cpu_memory_usage for event in named(events, "[memory]")] == [-400]
     assert sum(event.self_cpu_memory_usage for event in events) == 0
@@ -385,8 +386,7 @@ def test_overload_names_on_request(gradloom):
 
     x = gradloom.ones(3)
     events, prof = profiled(gradloom, lambda: (x + x, x.sum()), experimental_config=Config())
-    assert [(event.name, event.overload_name) for event in top(events)] == [("aten::add", "Tensor"),
-                                                                            ("aten::sum", "")]
+    assert [(event.name, event.overload_name) for event in top(events)] == [("aten::add", "Tensor"), ("aten::sum", "")]
     assert "Overload Name" in prof.key_averages(group_by_overload_name=True).table()
 
 
@@ -454,6 +454,7 @@ def test_calls_within_vmap_are_recorded_and_go_on_being_so(gradloom):
 
 def test_profiles_and_dispatch_modes_see_the_same_calls(torch):
     from importlib import import_module
+
     modes = import_module(f"{torch.__name__}.utils._python_dispatch")
     seen = []
 
@@ -506,6 +507,7 @@ def test_hooks_that_fail_say_the_same_while_they_are_profiled(gradloom):
 
 def test_operators_of_libraries_have_their_names_and_contain_what_they_call(torch):
     from importlib import import_module
+
     library = import_module(f"{torch.__name__}.library")
 
     def double(x: torch.Tensor) -> torch.Tensor:
@@ -526,13 +528,16 @@ def test_operators_of_libraries_have_their_names_and_contain_what_they_call(torc
 
 
 def test_operators_that_were_defined_have_the_name_of_their_namespace(gradloom):
-    gradloom.ops.define("""
+    gradloom.ops.define(
+        """
 - func: profiled_double(Tensor self) -> Tensor
   kernel: self + self
-""", """
+""",
+        """
 - name: profiled_double(Tensor self) -> Tensor
   self: grad * 2
-""")
+""",
+    )
     x = leaf(gradloom, 3)
     events, _ = profiled(gradloom, lambda: gradloom.ops.user.profiled_double(x).sum().backward())
     assert events[0].name == "user::profiled_double"

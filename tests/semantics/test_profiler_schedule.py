@@ -19,13 +19,18 @@ def run(torch, steps, **options):
     ready = []
 
     def hand_over(prof):
-        ready.append((prof.step_num, [event.trace_name for event in prof.events()
-                                      if event.name.startswith(("step", "ProfilerStep"))]))
+        ready.append(
+            (
+                prof.step_num,
+                [event.trace_name for event in prof.events() if event.name.startswith(("step", "ProfilerStep"))],
+            )
+        )
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=hand_over,
-                                    **options) as prof:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=hand_over, **options
+        ) as prof:
             for step in range(steps):
                 with torch.profiler.record_function(f"step {step}"):
                     torch.ones(2).exp()
@@ -34,20 +39,34 @@ def run(torch, steps, **options):
 
 
 def test_a_cycle_waits_warms_up_and_records(torch):
-    assert actions(torch, 9, wait=1, warmup=1, active=2) == [
-        "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"] * 2 + ["NONE"]
+    assert actions(torch, 9, wait=1, warmup=1, active=2) == ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"] * 2 + [
+        "NONE"
+    ]
 
 
 def test_cycles_end_after_their_number(torch):
-    assert actions(torch, 8, wait=1, warmup=1, active=1, repeat=2) == [
-        "NONE", "WARMUP", "RECORD_AND_SAVE"] * 2 + ["NONE", "NONE"]
+    assert actions(torch, 8, wait=1, warmup=1, active=1, repeat=2) == ["NONE", "WARMUP", "RECORD_AND_SAVE"] * 2 + [
+        "NONE",
+        "NONE",
+    ]
 
 
 def test_steps_before_the_first_cycle_are_skipped(torch):
     assert actions(torch, 6, wait=1, warmup=0, active=1, skip_first=2) == [
-        "NONE", "NONE", "NONE", "RECORD_AND_SAVE", "NONE", "RECORD_AND_SAVE"]
+        "NONE",
+        "NONE",
+        "NONE",
+        "RECORD_AND_SAVE",
+        "NONE",
+        "RECORD_AND_SAVE",
+    ]
     assert actions(torch, 5, wait=1, warmup=1, active=1, skip_first=2, skip_first_wait=1) == [
-        "NONE", "NONE", "WARMUP", "RECORD_AND_SAVE", "NONE"]
+        "NONE",
+        "NONE",
+        "WARMUP",
+        "RECORD_AND_SAVE",
+        "NONE",
+    ]
 
 
 @pytest.mark.parametrize("wrong", [{"wait": -1}, {"warmup": -1}, {"active": 0}, {"repeat": -1}, {"skip_first": -1}])
@@ -64,8 +83,10 @@ def test_no_warmup_warns(torch):
 def test_each_cycle_hands_over_its_own_steps(torch):
     schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=2)
     ready, _ = run(torch, 10, schedule=schedule)
-    assert ready == [(4, ["ProfilerStep#2", "step 2", "ProfilerStep#3", "step 3"]),
-                     (8, ["ProfilerStep#6", "step 6", "ProfilerStep#7", "step 7"])]
+    assert ready == [
+        (4, ["ProfilerStep#2", "step 2", "ProfilerStep#3", "step 3"]),
+        (8, ["ProfilerStep#6", "step 6", "ProfilerStep#7", "step 7"]),
+    ]
 
 
 def test_a_cycle_that_is_cut_short_is_handed_over(torch):
@@ -78,7 +99,7 @@ def test_steps_contain_what_runs_in_them_and_are_averaged_together(torch):
     _, prof = run(torch, 3, schedule=torch.profiler.schedule(wait=0, warmup=1, active=2, repeat=1))
     step = next(event for event in prof.events() if event.name == "ProfilerStep*")
     assert [child.name for child in step.cpu_children] == ["step 1"]
-    average, = [event for event in prof.key_averages() if event.key == "ProfilerStep*"]
+    (average,) = [event for event in prof.key_averages() if event.key == "ProfilerStep*"]
     assert average.count == 2
 
 
@@ -143,8 +164,9 @@ def test_a_schedule_must_be_callable(torch):
 
 
 def test_the_id_of_a_trace_can_be_chosen(torch):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
-                                custom_trace_id_callback=lambda: "my trace") as prof:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], custom_trace_id_callback=lambda: "my trace"
+    ) as prof:
         torch.ones(2)
     assert prof.get_trace_id() == "my trace"
 
@@ -159,7 +181,8 @@ class TestAutogradProfiler:
         names = [event.name for event in prof.function_events]
         assert "aten::mul" in names and "MulBackward0" in names
         assert prof.self_cpu_time_total == pytest.approx(
-            sum(event.self_cpu_time_total for event in prof.function_events))
+            sum(event.self_cpu_time_total for event in prof.function_events)
+        )
         assert prof.total_average().key == "Total"
         assert prof.total_average().count == len(names)
         assert "aten::mul" in str(prof) and "aten::mul" in prof.table() and "aten::mul" in repr(prof)
@@ -193,8 +216,9 @@ def test_wrong_schedules_are_warned_of(gradloom):
     ready = []
     actions = gradloom.profiler.ProfilerAction
     plan = [actions.RECORD, actions.NONE, actions.RECORD, actions.WARMUP, actions.RECORD_AND_SAVE, actions.RECORD]
-    prof = gradloom.profiler.profile(schedule=lambda step: plan[step],
-                                     on_trace_ready=lambda p: ready.append(p.step_num))
+    prof = gradloom.profiler.profile(
+        schedule=lambda step: plan[step], on_trace_ready=lambda p: ready.append(p.step_num)
+    )
     prof.start()
     with pytest.warns(UserWarning, match="RECORD followed by NONE"):
         prof.step()
@@ -226,8 +250,12 @@ def test_whether_a_profiler_runs_is_told(torch):
 def test_names_that_are_imported_from_the_profilers_modules(torch):
     util = torch.autograd.profiler_util
     assert [util._format_time(t) for t in (3, 4500, 2e6)] == ["3.000us", "4.500ms", "2.000s"]
-    assert [util._format_memory(n) for n in (12, -2048, 3 * 1024**2, 1024**3)] == ["12 B", "-2.00 KB", "3.00 MB",
-                                                                                 "1.00 GB"]
+    assert [util._format_memory(n) for n in (12, -2048, 3 * 1024**2, 1024**3)] == [
+        "12 B",
+        "-2.00 KB",
+        "3.00 MB",
+        "1.00 GB",
+    ]
     assert util._format_time_share(1, 8) == "12.50%" and util._format_time_share(0, 0) == "NaN"
     assert torch.profiler._ExperimentalConfig is torch._C._profiler._ExperimentalConfig
     assert torch.autograd.profiler.ProfilerActivity is torch.profiler.ProfilerActivity

@@ -10,15 +10,34 @@ import pytest
 def by_hand(torch, **options):
     """A list of events with a tree: two blocks, one of which has two children, of which one has a child."""
     util = torch.autograd.profiler_util
-    rows = [("outer", 0, 1000, 1, [], 96, ["a.py(3): f", "a.py(9): main"]),
-            ("aten::add", 10, 310, 0, [[2, 3], [2, 3]], 48, ["a.py(4): f", "a.py(9): main"]),
-            ("aten::copy_", 20, 60, 0, [[2, 3]], 0, []),
-            ("aten::add", 400, 700, 0, [[4], [4]], 48, ["b.py(1): g"]),
-            ("aten::a_name_that_is_rather_long_for_a_column_of_names", 1200, 2_501_200, 0, [], -3_000_000, [])]
-    events = util.EventList([util.FunctionEvent(
-        id=number, name=name, thread=1, start_us=start, end_us=end, scope=scope, input_shapes=shapes,
-        cpu_memory_usage=memory, stack=stack, overload_name="", flops=2000 * number, trace_name=name,
-        fwd_thread=0) for number, (name, start, end, scope, shapes, memory, stack) in enumerate(rows)], **options)
+    rows = [
+        ("outer", 0, 1000, 1, [], 96, ["a.py(3): f", "a.py(9): main"]),
+        ("aten::add", 10, 310, 0, [[2, 3], [2, 3]], 48, ["a.py(4): f", "a.py(9): main"]),
+        ("aten::copy_", 20, 60, 0, [[2, 3]], 0, []),
+        ("aten::add", 400, 700, 0, [[4], [4]], 48, ["b.py(1): g"]),
+        ("aten::a_name_that_is_rather_long_for_a_column_of_names", 1200, 2_501_200, 0, [], -3_000_000, []),
+    ]
+    events = util.EventList(
+        [
+            util.FunctionEvent(
+                id=number,
+                name=name,
+                thread=1,
+                start_us=start,
+                end_us=end,
+                scope=scope,
+                input_shapes=shapes,
+                cpu_memory_usage=memory,
+                stack=stack,
+                overload_name="",
+                flops=2000 * number,
+                trace_name=name,
+                fwd_thread=0,
+            )
+            for number, (name, start, end, scope, shapes, memory, stack) in enumerate(rows)
+        ],
+        **options,
+    )
     for event in events:
         event.scope = 0
     events._build_tree()
@@ -35,8 +54,10 @@ def test_events_lie_in_the_shortest_event_around_them(torch):
 
 def test_overlapping_events_and_other_threads_are_no_children(torch):
     util = torch.autograd.profiler_util
+
     def event(number, start, end, thread=1):
         return util.FunctionEvent(number, f"event {number}", thread, start, end, fwd_thread=0)
+
     events = util.EventList([event(0, 0, 10), event(1, 5, 15), event(2, 2, 4, thread=2)])
     events._build_tree()
     assert [found.cpu_parent for found in events] == [None] * 3
@@ -44,8 +65,10 @@ def test_overlapping_events_and_other_threads_are_no_children(torch):
 
 def test_a_call_that_only_passes_on_under_its_own_name_is_merged(torch):
     util = torch.autograd.profiler_util
-    events = util.EventList([util.FunctionEvent(n, "same", 1, n, 20 - n, fwd_thread=0) for n in range(3)]
-                            + [util.FunctionEvent(3, "other", 1, 5, 6, fwd_thread=0)])
+    events = util.EventList(
+        [util.FunctionEvent(n, "same", 1, n, 20 - n, fwd_thread=0) for n in range(3)]
+        + [util.FunctionEvent(3, "other", 1, 5, 6, fwd_thread=0)]
+    )
     events._build_tree()
     assert [event.name for event in events] == ["same", "other"]
     assert events[1].cpu_parent is events[0] and events[0].cpu_children == [events[1]]
@@ -62,8 +85,11 @@ def test_averages_add_up_the_events_of_a_name(torch):
 
 def test_averages_by_shape_and_by_stack(torch):
     events = by_hand(torch)
-    shapes = [average.input_shapes for average in events.key_averages(group_by_input_shapes=True)
-              if average.key == "aten::add"]
+    shapes = [
+        average.input_shapes
+        for average in events.key_averages(group_by_input_shapes=True)
+        if average.key == "aten::add"
+    ]
     assert shapes == [[[2, 3], [2, 3]], [[4], [4]]]
     stacks = [average.stack for average in events.key_averages(group_by_stack_n=1) if average.key == "aten::add"]
     assert stacks == [["a.py(4): f"], ["b.py(1): g"]]
@@ -80,11 +106,25 @@ def test_the_total_is_an_average_of_all(torch):
     assert total.self_cpu_time_total == 2_501_000
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"sort_by": "self_cpu_time_total"}, {"sort_by": "count", "row_limit": 2}, {"row_limit": -1},
-    {"max_name_column_width": 20}, {"max_name_column_width": None}, {"max_shapes_column_width": 10},
-    {"header": "A header"}, {"top_level_events_only": True}, {"time_unit": "s"}, {"time_unit": "ms"},
-    {"sort_by": "cpu_memory_usage", "time_unit": "us"}, {"sort_by": "cuda_time_total"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sort_by": "self_cpu_time_total"},
+        {"sort_by": "count", "row_limit": 2},
+        {"row_limit": -1},
+        {"max_name_column_width": 20},
+        {"max_name_column_width": None},
+        {"max_shapes_column_width": 10},
+        {"header": "A header"},
+        {"top_level_events_only": True},
+        {"time_unit": "s"},
+        {"time_unit": "ms"},
+        {"sort_by": "cpu_memory_usage", "time_unit": "us"},
+        {"sort_by": "cuda_time_total"},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("of", ["events", "averages", "by shape"])
 @pytest.mark.parametrize("memory", [False, True], ids=["times", "memory"])
 def test_tables_are_pytorchs(gradloom, options, of, memory):
@@ -135,16 +175,20 @@ def test_an_attribute_that_events_lack_cannot_sort_them(torch):
 
 def test_a_profile_has_rows_for_its_names(torch):
     x = torch.ones(4, 4)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True,
-                                profile_memory=True) as prof:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True
+    ) as prof:
         for _ in range(3):
             x.exp()
         x[0].exp()
     rows = {average.key: average for average in prof.key_averages()}
     assert rows["aten::exp"].count == 4
     assert rows["aten::exp"].self_cpu_memory_usage == 3 * 64 + 16
-    by_shape = {str(average.input_shapes): average.count
-                for average in prof.key_averages(group_by_input_shape=True) if average.key == "aten::exp"}
+    by_shape = {
+        str(average.input_shapes): average.count
+        for average in prof.key_averages(group_by_input_shape=True)
+        if average.key == "aten::exp"
+    }
     assert by_shape == {"[[4, 4]]": 3, "[[4]]": 1}
     text = prof.key_averages(group_by_input_shape=True).table(sort_by="count", row_limit=2)
     assert re.search(r"aten::exp +\S+% .* 192 B +192 B +3 +\[\[4, 4\]\]", text)
@@ -153,8 +197,11 @@ def test_a_profile_has_rows_for_its_names(torch):
 def test_stacks_are_written_for_flame_graphs(torch, tmp_path):
     path = tmp_path / "stacks.txt"
     by_hand(torch).export_stacks(str(path), "self_cpu_time_total")
-    assert path.read_text().splitlines() == ["a.py(9):_main;a.py(3):_f 400", "a.py(9):_main;a.py(4):_f 260",
-                                             "b.py(1):_g 300"]
+    assert path.read_text().splitlines() == [
+        "a.py(9):_main;a.py(3):_f 400",
+        "a.py(9):_main;a.py(4):_f 260",
+        "b.py(1):_g 300",
+    ]
     with pytest.raises(ValueError, match="metric should be one of"):
         by_hand(torch).export_stacks(str(path), "nonsense")
 

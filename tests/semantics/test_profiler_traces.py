@@ -27,18 +27,29 @@ def trained(torch, path, **options):
 
 
 def of_phase(trace, phase, category=None):
-    return [event for event in trace["traceEvents"] if event["ph"] == phase
-            and (category is None or event.get("cat") == category)]
+    return [
+        event
+        for event in trace["traceEvents"]
+        if event["ph"] == phase and (category is None or event.get("cat") == category)
+    ]
 
 
 def test_a_trace_names_what_ran(torch, tmp_path):
     trace = trained(torch, tmp_path / "trace.json")
     operators = [event["name"] for event in of_phase(trace, "X", "cpu_op")]
-    for name in ("aten::linear", "aten::addmm", "aten::relu", "AddmmBackward0",
-                 "autograd::engine::evaluate_function: AddmmBackward0", "torch::autograd::AccumulateGrad"):
+    for name in (
+        "aten::linear",
+        "aten::addmm",
+        "aten::relu",
+        "AddmmBackward0",
+        "autograd::engine::evaluate_function: AddmmBackward0",
+        "torch::autograd::AccumulateGrad",
+    ):
         assert name in operators
-    assert [event["name"] for event in of_phase(trace, "X", "user_annotation")] == ["forward",
-                                                                                    "Optimizer.step#SGD.step"]
+    assert [event["name"] for event in of_phase(trace, "X", "user_annotation")] == [
+        "forward",
+        "Optimizer.step#SGD.step",
+    ]
 
 
 def test_events_have_what_viewers_need(torch, tmp_path):
@@ -76,9 +87,16 @@ def test_arrows_lead_from_forward_calls_to_their_nodes(torch, tmp_path):
     for event in of_phase(trace, "X", "cpu_op"):
         at.setdefault(event["ts"], event)
     arrows = [(at[starts[i]["ts"]], at[ends[i]["ts"]]) for i in starts]
-    assert sorted((start["name"], end["name"]) for start, end in arrows) == sorted([
-        ("aten::t", "TBackward0"), ("aten::addmm", "AddmmBackward0"), ("aten::relu", "ReluBackward0"),
-        ("aten::t", "TBackward0"), ("aten::addmm", "AddmmBackward0"), ("aten::sum", "SumBackward0")])
+    assert sorted((start["name"], end["name"]) for start, end in arrows) == sorted(
+        [
+            ("aten::t", "TBackward0"),
+            ("aten::addmm", "AddmmBackward0"),
+            ("aten::relu", "ReluBackward0"),
+            ("aten::t", "TBackward0"),
+            ("aten::addmm", "AddmmBackward0"),
+            ("aten::sum", "SumBackward0"),
+        ]
+    )
     for start, end in arrows:
         assert start["args"]["Sequence number"] == end["args"]["Sequence number"]
         assert start["ts"] < end["ts"]
@@ -146,8 +164,11 @@ def test_traces_can_be_compressed(torch, tmp_path):
 def test_each_cycle_can_be_written_for_tensorboard(torch, tmp_path, compressed):
     folder = tmp_path / "logs"
     handler = torch.profiler.tensorboard_trace_handler(str(folder), worker_name="me", use_gzip=compressed)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=handler,
-                                schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2)) as prof:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        on_trace_ready=handler,
+        schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2),
+    ) as prof:
         for _ in range(4):
             torch.ones(2)
             prof.step()

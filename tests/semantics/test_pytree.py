@@ -13,9 +13,24 @@ def tree(torch):
     return import_module(f"{torch.__name__}.utils._pytree")
 
 
-@pytest.mark.parametrize("value", [
-    1, None, "text", [1, 2], (1,), (), {"b": 1, "a": [2, {}]}, Pair(1, (2, 3)), OrderedDict(b=1, a=2),
-    defaultdict(list, {1: 2}), deque([1, 2], maxlen=3), [1, {"k": (2, None)}, []]], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        None,
+        "text",
+        [1, 2],
+        (1,),
+        (),
+        {"b": 1, "a": [2, {}]},
+        Pair(1, (2, 3)),
+        OrderedDict(b=1, a=2),
+        defaultdict(list, {1: 2}),
+        deque([1, 2], maxlen=3),
+        [1, {"k": (2, None)}, []],
+    ],
+    ids=str,
+)
 def test_a_tree_is_rebuilt_from_its_leaves(tree, value):
     leaves, spec = tree.tree_flatten(value)
     rebuilt = tree.tree_unflatten(leaves, spec)
@@ -51,7 +66,8 @@ def test_shapes_and_named_results_are_containers(torch, tree):
 def test_specs_print_their_structure(tree):
     assert str(tree.tree_structure([1, {"k": (2, 3), "e": []}])) == (
         "TreeSpec(list, None, [*,\n  TreeSpec(dict, ['k', 'e'], [TreeSpec(tuple, None, [*,\n      *]),\n"
-        "    TreeSpec(list, None, [])])])")
+        "    TreeSpec(list, None, [])])])"
+    )
 
 
 def test_structures_are_compared_without_the_leaves(tree):
@@ -66,8 +82,10 @@ def test_a_function_is_mapped_over_several_trees(tree):
     assert tree.tree_map(lambda a, b: a - b, {"x": 1, "y": 2}, OrderedDict(y=1, x=1)) == {"x": 0, "y": 1}
 
 
-@pytest.mark.parametrize(("other", "message"), [
-    ([1], "Node arity mismatch; expected 2, but got 1"), ((1, 2), "Node type mismatch"), (1, "Node type mismatch")])
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [([1], "Node arity mismatch; expected 2, but got 1"), ((1, 2), "Node type mismatch"), (1, "Node type mismatch")],
+)
 def test_trees_of_other_structures_are_refused(tree, other, message):
     with pytest.raises(ValueError, match=message):
         tree.tree_map(lambda a, b: a, [1, 2], other)
@@ -114,7 +132,11 @@ def test_classes_can_be_registered(tree):
 def test_paths_lead_to_leaves(tree):
     found = tree.tree_leaves_with_path({"a": [1, 2], "b": Pair(3, 4)})
     assert [(tree.keystr(path), leaf) for path, leaf in found] == [
-        ("['a'][0]", 1), ("['a'][1]", 2), ("['b'].first", 3), ("['b'].second", 4)]
+        ("['a'][0]", 1),
+        ("['a'][1]", 2),
+        ("['b'].first", 3),
+        ("['b'].second", 4),
+    ]
     assert tree.tree_map_with_path(lambda path, leaf: f"{tree.keystr(path)}={leaf}", [5]) == ["[0]=5"]
 
 

@@ -18,14 +18,17 @@ def test_map_takes_the_elements_of_other_tensors_in_turn(torch):
     assert x.map2_(x, torch.ones(2, 2), lambda a, b, c: a + b + c).tolist() == [[5.0, 7.0], [5.0, 7.0]]
 
 
-@pytest.mark.parametrize(("call", "error"), [
-    (lambda torch, x: x.map_(3, max), TypeError),
-    (lambda torch, x: x.map_(torch.ones(3), max), RuntimeError),
-    (lambda torch, x: x.map_(torch.ones(2, dtype=torch.float64), max), TypeError),
-    (lambda torch, x: x.apply_(3), TypeError),
-    (lambda torch, x: x.requires_grad_().apply_(abs), RuntimeError),
-    (lambda torch, x: x.map_(torch.ones(2, requires_grad=True), max), RuntimeError),
-])
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda torch, x: x.map_(3, max), TypeError),
+        (lambda torch, x: x.map_(torch.ones(3), max), RuntimeError),
+        (lambda torch, x: x.map_(torch.ones(2, dtype=torch.float64), max), TypeError),
+        (lambda torch, x: x.apply_(3), TypeError),
+        (lambda torch, x: x.requires_grad_().apply_(abs), RuntimeError),
+        (lambda torch, x: x.map_(torch.ones(2, requires_grad=True), max), RuntimeError),
+    ],
+)
 def test_what_apply_and_map_refuse(torch, call, error):
     with pytest.raises(error):
         call(torch, torch.ones(2))

@@ -3,15 +3,15 @@
 
 def test_integers_are_shown_without_a_sign(torch):
     x = torch.ones(2, 3, requires_grad=True)
-    assert x.sum(-1).grad_fn._saved_dim == (2 ** 64 - 1,)
-    assert x.unsqueeze(-1).grad_fn._saved_dim == 2 ** 64 - 1
+    assert x.sum(-1).grad_fn._saved_dim == (2**64 - 1,)
+    assert x.unsqueeze(-1).grad_fn._saved_dim == 2**64 - 1
     assert x.softmax(1).grad_fn._saved_dim == 1
     assert x.sum(1).grad_fn._saved_self_sym_sizes == (2, 3)
 
 
 def test_numbers_keep_their_sign_and_type(torch):
     x = torch.ones(2, 3, requires_grad=True)
-    assert (x ** -2).grad_fn._saved_exponent == -2
+    assert (x**-2).grad_fn._saved_exponent == -2
     assert torch.add(x, x, alpha=-3).grad_fn._saved_alpha == -3
     assert torch.threshold(x, -1, -2.5).grad_fn._saved_threshold == -1
     for value, kind in ((1 + 0j, complex), (1.0, float), (1, int), (False, bool)):

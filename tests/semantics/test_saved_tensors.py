@@ -56,7 +56,7 @@ def test_every_saved_tensor_goes_through_the_hooks(graph, x):
 
 def test_the_hooks_may_keep_anything(torch, graph, x):
     with graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
-        y = (x ** 3).sum()
+        y = (x**3).sum()
     y.backward()
     assert x.grad.tolist() == [3.0, 12.0]
 
@@ -171,11 +171,15 @@ def test_a_view_that_was_packed_keeps_its_history(graph, x):
 
 def test_a_pack_hook_that_writes_to_its_argument_is_refused(graph, x):
     y = x * 1
-    with graph.saved_tensors_hooks(lambda t: t.mul_(2), same), pytest.raises(
-            RuntimeError, match="A saved tensor pack hook is modifying its input in place"):
+    with (
+        graph.saved_tensors_hooks(lambda t: t.mul_(2), same),
+        pytest.raises(RuntimeError, match="A saved tensor pack hook is modifying its input in place"),
+    ):
         y * y
-    with graph.saved_tensors_hooks(lambda t: t.detach().zero_(), same), pytest.raises(
-            RuntimeError, match="pack hook cannot be modified by in-place operations"):
+    with (
+        graph.saved_tensors_hooks(lambda t: t.detach().zero_(), same),
+        pytest.raises(RuntimeError, match="pack hook cannot be modified by in-place operations"),
+    ):
         y.exp()
 
 
@@ -183,8 +187,9 @@ def test_a_pack_hook_that_writes_to_its_argument_is_refused(graph, x):
 def test_an_unpack_hook_that_gives_no_tensor_is_refused(graph, x, found, kind):
     with graph.saved_tensors_hooks(same, lambda packed: found):
         y = x.exp()
-    with pytest.raises(TypeError, match="Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-                                        f"type {kind}"):
+    with pytest.raises(
+        TypeError, match=f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {kind}"
+    ):
         y.sum().backward()
 
 
@@ -357,7 +362,7 @@ def test_handles_are_made_by_nodes_only(x):
 
 def test_a_saved_list_has_a_handle_for_each_tensor(torch, x):
     y = torch.index_put(x, (torch.tensor([0]),), torch.tensor([3.0]))
-    first, = y.grad_fn._raw_saved_indices
+    (first,) = y.grad_fn._raw_saved_indices
     seen = []
     first.register_hooks(lambda t: seen.append("pack") or t, lambda t: seen.append("unpack") or t)
     y.sum().backward()
@@ -416,7 +421,7 @@ def test_third_derivatives_go_through_unpacked_tensors(torch, graph, x, function
         y = getattr(x, function)().sum()
         found = []
         for _ in range(3):
-            y, = torch.autograd.grad(y.sum(), x, create_graph=True)
+            (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
             found.append(y.tolist())
             if not y.requires_grad:
                 break
@@ -428,7 +433,7 @@ def test_third_derivatives_go_through_unpacked_tensors(torch, graph, x, function
 
 
 def test_a_backward_pass_with_create_graph_packs_too(torch, graph, x):
-    y = (x ** 3).sum()
+    y = (x**3).sum()
     log = Log()
     with graph.saved_tensors_hooks(log.pack, log.unpack):
         torch.autograd.grad(y, x, create_graph=True)
@@ -451,6 +456,7 @@ def saves_all(torch):
         def backward(ctx, grad):
             ctx.seen.append(ctx.saved_tensors)
             return grad * ctx.saved_tensors[0]
+
     return SavesAll
 
 
@@ -461,7 +467,7 @@ def test_save_for_backward_goes_through_the_hooks(torch, graph, x):
     assert log == ["pack"] * 3
     y.grad_fn.seen = seen = []
     y.sum().backward()
-    (a, inner, result, none), = seen
+    ((a, inner, result, none),) = seen
     assert a.tolist() == [1.0, 2.0] and a.requires_grad and a.is_leaf
     assert inner.tolist() == [2.0, 4.0] and not inner.requires_grad
     assert result.tolist() == [3.0, 6.0] and result.grad_fn is y.grad_fn
@@ -512,8 +518,11 @@ def test_a_write_to_a_saved_input_is_found(x):
     y = x * 1
     z = y * y
     y.add_(1)
-    with pytest.raises(RuntimeError, match=rf"{MODIFIED}: \[torch.FloatTensor \[2\]\], which is output 0 of "
-                                           r"Add, is at version 1; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=rf"{MODIFIED}: \[torch.FloatTensor \[2\]\], which is output 0 of "
+        r"Add, is at version 1; expected version 0 instead",
+    ):
         z.sum().backward()
 
 
@@ -600,7 +609,7 @@ def test_saved_tensors_may_be_written_to_in_the_block(torch, graph):
     with graph.allow_mutation_on_saved_tensors():
         a = torch.ones(2, requires_grad=True)
         b = a.clone()
-        out = (b ** 2).sum()
+        out = (b**2).sum()
         b.sin_()
         out.backward()
     assert a.grad.tolist() == [2.0, 2.0]
@@ -642,10 +651,10 @@ def test_second_derivatives_in_the_block(torch, graph):
     with graph.allow_mutation_on_saved_tensors():
         a = torch.tensor([2.0], requires_grad=True)
         b = a.clone()
-        out = (b ** 3).sum()
+        out = (b**3).sum()
         b.zero_()
-        first, = torch.autograd.grad(out, a, create_graph=True)
-        second, = torch.autograd.grad(first.sum(), a)
+        (first,) = torch.autograd.grad(out, a, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), a)
     assert (first.tolist(), second.tolist()) == ([12.0], [12.0])
 
 
@@ -661,7 +670,7 @@ def test_clear_gives_the_copies_up(torch, graph):
     with graph.allow_mutation_on_saved_tensors() as context:
         a = torch.ones(2, requires_grad=True)
         b = a.clone()
-        out = (b ** 2).sum()
+        out = (b**2).sum()
         b.sin_()
         context.clear()
         with pytest.raises(AssertionError, match="Trying to backward outside"):
@@ -678,7 +687,7 @@ def test_leaves_that_require_grad_may_still_not_be_written_to(torch, graph):
 def test_tensors_saved_before_the_block_are_still_checked(torch, graph):
     a = torch.ones(2, requires_grad=True)
     b = a.clone()
-    out = (b ** 2).sum()
+    out = (b**2).sum()
     with graph.allow_mutation_on_saved_tensors():
         b.sin_()
         with pytest.raises(RuntimeError, match=MODIFIED):
@@ -815,6 +824,7 @@ def test_a_node_calls_the_unpack_hook_once_for_each_saved_tensor(torch, retain):
     def unpack(number):
         calls.append(number)
         return kept[number] if retain else kept.pop(number)
+
     a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         y = torch.where(a > 0, a / b, b).sum()

@@ -5,7 +5,7 @@ import pytest
 
 def test_a_second_pass_is_refused_unless_the_first_kept_the_graph(torch):
     a = torch.tensor([2.0, 3.0], requires_grad=True)
-    q = (a ** 2).sum()
+    q = (a**2).sum()
     q.backward(retain_graph=True)
     q.backward()
     assert a.grad.tolist() == [8.0, 12.0]

@@ -40,11 +40,19 @@ def test_an_empty_file_ends_too_early(torch):
 
 
 def test_containers_of_tensors_come_back(torch):
-    value = {"a": torch.arange(6.0).view(2, 3), "list": [torch.tensor(True), (1, 2.5, None, "text", b"bytes")],
-             "dtype": torch.float64, "shape": torch.Size([1, 2]), "device": torch.device("cpu"),
-             "ordered": OrderedDict(x=torch.ones(2, dtype=torch.bfloat16)), "set": {1, 2},
-             "complex": torch.tensor([1 + 2j]), "int": torch.tensor([1, 2], dtype=torch.int16),
-             "empty": torch.zeros(0, 3), "scalar": torch.tensor(2.5, dtype=torch.float64)}
+    value = {
+        "a": torch.arange(6.0).view(2, 3),
+        "list": [torch.tensor(True), (1, 2.5, None, "text", b"bytes")],
+        "dtype": torch.float64,
+        "shape": torch.Size([1, 2]),
+        "device": torch.device("cpu"),
+        "ordered": OrderedDict(x=torch.ones(2, dtype=torch.bfloat16)),
+        "set": {1, 2},
+        "complex": torch.tensor([1 + 2j]),
+        "int": torch.tensor([1, 2], dtype=torch.int16),
+        "empty": torch.zeros(0, 3),
+        "scalar": torch.tensor(2.5, dtype=torch.float64),
+    }
     found = there_and_back(torch, value)
     assert repr(found) == repr(value)
     assert found["dtype"] is torch.float64 and isinstance(found["ordered"], OrderedDict)
@@ -168,6 +176,7 @@ def test_what_cannot_be_saved_leaves_the_old_file(gradloom, tmp_path):
 
 # --- the format from before PyTorch 1.6 -----------------------------------------------------------------------------
 
+
 def in_the_old_format(torch, value):
     file = io.BytesIO()
     torch.save(value, file, _use_new_zipfile_serialization=False)
@@ -177,8 +186,15 @@ def in_the_old_format(torch, value):
 def test_the_old_format_keeps_values_types_and_shared_memory(torch):
     x = torch.arange(6.0).view(2, 3)
     kinds = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64)
-    value = {"x": x, "row": x[1], "t": x.t(), "p": torch.nn.Parameter(torch.ones(2)), "none": None,
-             "kinds": [torch.ones(1, dtype=kind) for kind in kinds], "empty": torch.zeros(0, 3)}
+    value = {
+        "x": x,
+        "row": x[1],
+        "t": x.t(),
+        "p": torch.nn.Parameter(torch.ones(2)),
+        "none": None,
+        "kinds": [torch.ones(1, dtype=kind) for kind in kinds],
+        "empty": torch.zeros(0, 3),
+    }
     found = torch.load(io.BytesIO(in_the_old_format(torch, value)))
     assert torch.equal(found["x"], x) and found["t"].stride() == (1, 3) and found["empty"].shape == (0, 3)
     assert [one.dtype for one in found["kinds"]] == list(kinds) and [one.item() for one in found["kinds"]] == [1] * 7

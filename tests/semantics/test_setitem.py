@@ -18,13 +18,26 @@ def name(tensor):
 
 # What is assigned to: the same index for the library and for NumPy.
 INDICES = {
-    "an integer": 1, "a negative integer": -1, "two integers": (0, 2), "a slice": slice(0, 1),
+    "an integer": 1,
+    "a negative integer": -1,
+    "two integers": (0, 2),
+    "a slice": slice(0, 1),
     "everything": slice(None),
-    "an ellipsis": ..., "a column": (slice(None), 1), "a step": (slice(None), slice(0, 3, 2)), "None": (None, 0),
-    "an ellipsis and an integer": (..., 0), "nothing": (), "an empty slice": slice(0, 0),
-    "a list": [1, 0], "two lists": ([0, 1], [1, 2]), "an integer and a list": (0, [0, 2]),
-    "a slice and a list": (slice(None), [0, 2]), "a list and None": ([1], None), "an array": np.array([1]),
-    "a mask of all": np.array([[True, False, True], [False, False, True]]), "a mask of rows": np.array([True, False]),
+    "an ellipsis": ...,
+    "a column": (slice(None), 1),
+    "a step": (slice(None), slice(0, 3, 2)),
+    "None": (None, 0),
+    "an ellipsis and an integer": (..., 0),
+    "nothing": (),
+    "an empty slice": slice(0, 0),
+    "a list": [1, 0],
+    "two lists": ([0, 1], [1, 2]),
+    "an integer and a list": (0, [0, 2]),
+    "a slice and a list": (slice(None), [0, 2]),
+    "a list and None": ([1], None),
+    "an array": np.array([1]),
+    "a mask of all": np.array([[True, False, True], [False, False, True]]),
+    "a mask of rows": np.array([True, False]),
     "an empty list": np.array([], dtype=np.int64),
 }
 EACH_INDEX = pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
@@ -77,9 +90,17 @@ def test_assigning_to_what_requires_no_gradient(torch, a, index):
     assert a.grad.flatten().tolist() == [float(count)] + [0.0] * 5
 
 
-@pytest.mark.parametrize("index, node", [
-    (0, "CopySlices"), (slice(0, 1), "CopySlices"), ((0, slice(0, 2)), "CopySlices"), (slice(None), "FillBackward3"),
-    ([0], "IndexPutBackward0"), ((slice(None), [1]), "IndexPutBackward0")])
+@pytest.mark.parametrize(
+    "index, node",
+    [
+        (0, "CopySlices"),
+        (slice(0, 1), "CopySlices"),
+        ((0, slice(0, 2)), "CopySlices"),
+        (slice(None), "FillBackward3"),
+        ([0], "IndexPutBackward0"),
+        ((slice(None), [1]), "IndexPutBackward0"),
+    ],
+)
 def test_the_node_tells_a_part_from_the_whole_and_a_view_from_an_index(torch, a, index, node):
     b = a * 1
     b[index] = torch.ones((), dtype=torch.float64, requires_grad=True)
@@ -125,16 +146,19 @@ def test_a_part_may_be_assigned_to_another_part(torch, a):
     assert b.tolist() == [[4.0, 5.0, 6.0]] * 2 and a.grad.tolist() == [[0.0] * 3, [2.0] * 3]
 
 
-@pytest.mark.parametrize("index, value, kind, said", [
-    (0, "ones(4)", RuntimeError, r"expand|broadcast|match"),
-    (slice(0, 1), "ones(2, 3)", RuntimeError, r"expand|broadcast|match"),
-    (5, "ones(3)", IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
-    ((0, 0, 0), "ones(1)", IndexError, "too many indices for tensor of dimension 2"),
-    ([5], "ones(3)", IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
-    (slice(None, None, -1), "ones(3)", ValueError, "step must be greater than zero"),
-    (1.5, "ones(3)", (IndexError, TypeError), "indices"),
-    ("a", "ones(3)", (IndexError, TypeError), "invalid data type 'str'"),
-])
+@pytest.mark.parametrize(
+    "index, value, kind, said",
+    [
+        (0, "ones(4)", RuntimeError, r"expand|broadcast|match"),
+        (slice(0, 1), "ones(2, 3)", RuntimeError, r"expand|broadcast|match"),
+        (5, "ones(3)", IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((0, 0, 0), "ones(1)", IndexError, "too many indices for tensor of dimension 2"),
+        ([5], "ones(3)", IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        (slice(None, None, -1), "ones(3)", ValueError, "step must be greater than zero"),
+        (1.5, "ones(3)", (IndexError, TypeError), "indices"),
+        ("a", "ones(3)", (IndexError, TypeError), "invalid data type 'str'"),
+    ],
+)
 def test_what_cannot_be_assigned(torch, a, index, value, kind, said):
     b = a * 1
     value = eval(f"torch.{value}.double()", {"torch": torch})
@@ -156,14 +180,22 @@ def test_a_value_that_is_no_number_cannot_be_assigned(a):
 
 
 OUT = {
-    "add": lambda t, x, out: t.add(x, 1, out=out), "exp": lambda t, x, out: t.exp(x, out=out),
-    "sum": lambda t, x, out: t.sum(x, 1, out=out), "mm": lambda t, x, out: t.mm(x, x.t(), out=out),
-    "cat": lambda t, x, out: t.cat([x, x], out=out), "stack": lambda t, x, out: t.stack([x, x], out=out),
-    "where": lambda t, x, out: t.where(x > 2, x, 0 * x, out=out), "clamp": lambda t, x, out: t.clamp(x, 2, 4, out=out),
-    "cumsum": lambda t, x, out: t.cumsum(x, 0, out=out), "tril": lambda t, x, out: t.tril(x, out=out),
-    "std": lambda t, x, out: t.std(x, 1, out=out), "prod": lambda t, x, out: t.prod(x, 1, out=out),
-    "pow": lambda t, x, out: t.pow(x, 2, out=out), "div": lambda t, x, out: t.div(x, 2, out=out),
-    "matmul": lambda t, x, out: t.matmul(x, x.t(), out=out), "neg": lambda t, x, out: t.neg(x, out=out),
+    "add": lambda t, x, out: t.add(x, 1, out=out),
+    "exp": lambda t, x, out: t.exp(x, out=out),
+    "sum": lambda t, x, out: t.sum(x, 1, out=out),
+    "mm": lambda t, x, out: t.mm(x, x.t(), out=out),
+    "cat": lambda t, x, out: t.cat([x, x], out=out),
+    "stack": lambda t, x, out: t.stack([x, x], out=out),
+    "where": lambda t, x, out: t.where(x > 2, x, 0 * x, out=out),
+    "clamp": lambda t, x, out: t.clamp(x, 2, 4, out=out),
+    "cumsum": lambda t, x, out: t.cumsum(x, 0, out=out),
+    "tril": lambda t, x, out: t.tril(x, out=out),
+    "std": lambda t, x, out: t.std(x, 1, out=out),
+    "prod": lambda t, x, out: t.prod(x, 1, out=out),
+    "pow": lambda t, x, out: t.pow(x, 2, out=out),
+    "div": lambda t, x, out: t.div(x, 2, out=out),
+    "matmul": lambda t, x, out: t.matmul(x, x.t(), out=out),
+    "neg": lambda t, x, out: t.neg(x, out=out),
     "masked_select": lambda t, x, out: t.masked_select(x, x > 2, out=out),
 }
 EACH_OUT = pytest.mark.parametrize("operator, call", OUT.items(), ids=OUT)
@@ -213,48 +245,70 @@ def test_out_of_another_size_is_resized_with_a_warning(torch, a):
 
 
 def test_out_must_be_able_to_hold_the_result(torch, a):
-    for dtype, said in ((torch.int64, "result type Double can't be cast to the desired output type Long"),
-                        (torch.bool, "result type Double can't be cast to the desired output type Bool")):
+    for dtype, said in (
+        (torch.int64, "result type Double can't be cast to the desired output type Long"),
+        (torch.bool, "result type Double can't be cast to the desired output type Bool"),
+    ):
         with pytest.raises(RuntimeError, match=said):
             torch.add(a.detach(), 1, out=torch.zeros(2, 3, dtype=dtype))
     assert torch.add(a.detach(), 1, out=torch.zeros(2, 3)).dtype is torch.float32
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch, x, out: torch.abs(x, out=out), lambda torch, x, out: torch.mm(x, x, out=out),
-    lambda torch, x, out: torch.gather(x, 0, torch.zeros(3, 3, dtype=torch.int64), out=out),
-    lambda torch, x, out: torch.sort(x, out=(out, torch.zeros(3, 3, dtype=torch.int64))),
-    lambda torch, x, out: torch.softmax(x, 0, out=out), lambda torch, x, out: torch.amax(x, 0, out=out),
-    lambda torch, x, out: torch.view_copy(x, (3, 3), out=out), lambda torch, x, out: torch.tril(x, out=out),
-    lambda torch, x, out: torch.where(x > 0, x, x, out=out),
-    lambda torch, x, out: torch.float_power(x, 2, out=out.to(torch.float32)),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, x, out: torch.abs(x, out=out),
+        lambda torch, x, out: torch.mm(x, x, out=out),
+        lambda torch, x, out: torch.gather(x, 0, torch.zeros(3, 3, dtype=torch.int64), out=out),
+        lambda torch, x, out: torch.sort(x, out=(out, torch.zeros(3, 3, dtype=torch.int64))),
+        lambda torch, x, out: torch.softmax(x, 0, out=out),
+        lambda torch, x, out: torch.amax(x, 0, out=out),
+        lambda torch, x, out: torch.view_copy(x, (3, 3), out=out),
+        lambda torch, x, out: torch.tril(x, out=out),
+        lambda torch, x, out: torch.where(x > 0, x, x, out=out),
+        lambda torch, x, out: torch.float_power(x, 2, out=out.to(torch.float32)),
+    ],
+)
 def test_some_operators_take_no_wider_dtype(torch, call):
     x, other = torch.ones(3, 3), torch.zeros(3, 3, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="dtype|[eE]xpected .* type"):
         call(torch, x, other)
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch, x, out: torch.sin(x, out=out), lambda torch, x, out: torch.sum(x, 0, out=out),
-    lambda torch, x, out: torch.cat([x, x], out=out), lambda torch, x, out: torch.mean(x, 0, out=out),
-    lambda torch, x, out: torch.max(x, x, out=out), lambda torch, x, out: torch.square(x, out=out),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, x, out: torch.sin(x, out=out),
+        lambda torch, x, out: torch.sum(x, 0, out=out),
+        lambda torch, x, out: torch.cat([x, x], out=out),
+        lambda torch, x, out: torch.mean(x, 0, out=out),
+        lambda torch, x, out: torch.max(x, x, out=out),
+        lambda torch, x, out: torch.square(x, out=out),
+    ],
+)
 def test_others_cast_to_a_wider_dtype(torch, call):
     x, wide = torch.ones(3, 3), torch.zeros(0, dtype=torch.float64)
     assert call(torch, x, wide) is wide and bool((wide != 0).all())
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch, x, index: torch.index_select(x, 0, index, out=x[:2]),
-    lambda torch, x, index: torch.gather(x, 0, index, out=x[:2]), lambda torch, x, index: torch.cat([x], out=x),
-    lambda torch, x, index: torch.masked_select(x, x > 1, out=x[:2]),
-    lambda torch, x, index: torch.take(x, index, out=x[:2]),
-    lambda torch, x, index: torch.sin(x[:3], out=x[1:]), lambda torch, x, index: torch.cumsum(x[:3], 0, out=x[1:]),
-    lambda torch, x, index: x.scatter_(0, index, x[:2]), lambda torch, x, index: x.index_add_(0, index, x[1:3]),
-    lambda torch, x, index: x.index_copy_(0, index, x[1:3]), lambda torch, x, index: x.put_(index, x[1:3]),
-    lambda torch, x, index: x.index_put_((index,), x[1:3]), lambda torch, x, index: x.scatter_add_(0, index, x[:2]),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, x, index: torch.index_select(x, 0, index, out=x[:2]),
+        lambda torch, x, index: torch.gather(x, 0, index, out=x[:2]),
+        lambda torch, x, index: torch.cat([x], out=x),
+        lambda torch, x, index: torch.masked_select(x, x > 1, out=x[:2]),
+        lambda torch, x, index: torch.take(x, index, out=x[:2]),
+        lambda torch, x, index: torch.sin(x[:3], out=x[1:]),
+        lambda torch, x, index: torch.cumsum(x[:3], 0, out=x[1:]),
+        lambda torch, x, index: x.scatter_(0, index, x[:2]),
+        lambda torch, x, index: x.index_add_(0, index, x[1:3]),
+        lambda torch, x, index: x.index_copy_(0, index, x[1:3]),
+        lambda torch, x, index: x.put_(index, x[1:3]),
+        lambda torch, x, index: x.index_put_((index,), x[1:3]),
+        lambda torch, x, index: x.scatter_add_(0, index, x[:2]),
+    ],
+)
 def test_what_is_read_while_it_is_written_is_refused(torch, call):
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer"):
         call(torch, torch.arange(4.0), torch.tensor([0, 1]))
@@ -275,11 +329,23 @@ def test_several_results_are_written_to_a_tuple(torch, a):
     assert (values.tolist(), indices.tolist(), values._version) == ([1.0, 4.0], [0, 0], 2)
 
 
-@pytest.mark.parametrize(("write", "said"), [
-    (lambda torch, x: x.index_fill_(0, torch.tensor([0]), 2.0), "Use of index_fill_ on expanded tensors is deprecated"),
-    (lambda torch, x: x.masked_fill_(torch.tensor([True, False, False]), 2.0), "Use of masked_fill_ on expanded tens"),
-    (lambda torch, x: x.index_put_([torch.tensor([0])], torch.tensor(2.0)), "Use of index_put_ on expanded tensors is"),
-])
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (
+            lambda torch, x: x.index_fill_(0, torch.tensor([0]), 2.0),
+            "Use of index_fill_ on expanded tensors is deprecated",
+        ),
+        (
+            lambda torch, x: x.masked_fill_(torch.tensor([True, False, False]), 2.0),
+            "Use of masked_fill_ on expanded tens",
+        ),
+        (
+            lambda torch, x: x.index_put_([torch.tensor([0])], torch.tensor(2.0)),
+            "Use of index_put_ on expanded tensors is",
+        ),
+    ],
+)
 def test_some_writes_to_an_expanded_tensor_warn_and_reach_all_of_it(torch, write, said):
     x = torch.zeros(1).expand(3)
     with always_warning(torch), pytest.warns(UserWarning, match=said):
@@ -293,11 +359,23 @@ def test_an_imaginary_part_is_not_lost_without_a_warning(torch, convert):
         assert convert(torch.tensor([1 + 2j, 3j])).tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(("write", "said"), [
-    (lambda torch, x: x[[[0, 1], [1, 0]]], "Using a non-tuple sequence for multidimensional indexing is deprecated"),
-    (lambda torch, x: x.scatter_(0, torch.tensor([[0]]), torch.ones(1, 1), reduce="add"), "The reduce argument of tor"),
-    (lambda torch, x: x.index_reduce_(0, torch.tensor([0]), torch.ones(1, 2), "prod"), r"index_reduce\(\) is in beta"),
-])
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (
+            lambda torch, x: x[[[0, 1], [1, 0]]],
+            "Using a non-tuple sequence for multidimensional indexing is deprecated",
+        ),
+        (
+            lambda torch, x: x.scatter_(0, torch.tensor([[0]]), torch.ones(1, 1), reduce="add"),
+            "The reduce argument of tor",
+        ),
+        (
+            lambda torch, x: x.index_reduce_(0, torch.tensor([0]), torch.ones(1, 2), "prod"),
+            r"index_reduce\(\) is in beta",
+        ),
+    ],
+)
 def test_what_will_change_says_so(torch, write, said):
     with always_warning(torch), pytest.warns(UserWarning, match=said):
         write(torch, torch.ones(2, 2))

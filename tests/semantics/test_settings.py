@@ -41,8 +41,11 @@ def test_threads_are_counted(torch):
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
-    for call in (lambda: torch.set_num_threads(0), lambda: torch.set_num_threads("a"),
-                 lambda: torch.set_num_interop_threads(0)):
+    for call in (
+        lambda: torch.set_num_threads(0),
+        lambda: torch.set_num_threads("a"),
+        lambda: torch.set_num_interop_threads(0),
+    ):
         with pytest.raises(RuntimeError, match="expects a"):
             call()
 
@@ -62,13 +65,20 @@ def test_a_device_is_a_context_manager(torch):
         assert torch.ones(2).device == torch.device("cpu")
 
 
-@pytest.mark.parametrize(("arguments", "error", "words"), [
-    (("foo",), RuntimeError, "Expected one of cpu, cuda.* device type at start of device string: foo"),
-    (("",), RuntimeError, "Device string must not be empty"), (("cpu:a",), RuntimeError, "Invalid device string"),
-    (("cpu:01",), RuntimeError, "Invalid device string"), (("cpu:",), RuntimeError, "Invalid device string"),
-    (("float64",), RuntimeError, "Invalid device string"), (("cpu", -1), RuntimeError, "index must not be negative"),
-    (("cpu:0", 0), RuntimeError, "must not include an index"), ((None,), TypeError, "device\\(\\)"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("foo",), RuntimeError, "Expected one of cpu, cuda.* device type at start of device string: foo"),
+        (("",), RuntimeError, "Device string must not be empty"),
+        (("cpu:a",), RuntimeError, "Invalid device string"),
+        (("cpu:01",), RuntimeError, "Invalid device string"),
+        (("cpu:",), RuntimeError, "Invalid device string"),
+        (("float64",), RuntimeError, "Invalid device string"),
+        (("cpu", -1), RuntimeError, "index must not be negative"),
+        (("cpu:0", 0), RuntimeError, "must not include an index"),
+        ((None,), TypeError, "device\\(\\)"),
+    ],
+)
 def test_what_is_no_device(torch, arguments, error, words):
     with pytest.raises(error, match=words):
         torch.device(*arguments)
@@ -80,10 +90,15 @@ def test_devices_that_are_not_there_have_names(torch):
         torch.device("cpu").type = "cuda"
 
 
-@pytest.mark.parametrize("call", [
-    lambda torch: torch.ones(1).cuda(), lambda torch: torch.ones(1).to("cuda"),
-    lambda torch: torch.ones(1, device="cuda"), lambda torch: torch.tensor([1], device="cuda:0"),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch: torch.ones(1).cuda(),
+        lambda torch: torch.ones(1).to("cuda"),
+        lambda torch: torch.ones(1, device="cuda"),
+        lambda torch: torch.tensor([1], device="cuda:0"),
+    ],
+)
 def test_a_gpu_that_is_not_there_is_an_assertion_error(torch, call):
     if torch.cuda.is_available():
         pytest.skip("there is one")
@@ -132,12 +147,19 @@ def test_python_types_stand_for_dtypes(torch):
         torch.finfo("float32")
 
 
-@pytest.mark.parametrize(("make", "name"), [
-    (lambda torch: torch.ones(2), "torch.FloatTensor"), (lambda torch: 3, "int"), (lambda torch: None, "NoneType"),
-    (lambda torch: [].append, "list.append"), (lambda torch: torch.Size([1]), "torch.Size"),
-    (lambda torch: torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
-    (lambda torch: torch.float32, "torch.dtype"), (lambda torch: torch.nn.Linear, "torch.nn.modules.linear.Linear"),
-])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda torch: torch.ones(2), "torch.FloatTensor"),
+        (lambda torch: 3, "int"),
+        (lambda torch: None, "NoneType"),
+        (lambda torch: [].append, "list.append"),
+        (lambda torch: torch.Size([1]), "torch.Size"),
+        (lambda torch: torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
+        (lambda torch: torch.float32, "torch.dtype"),
+        (lambda torch: torch.nn.Linear, "torch.nn.modules.linear.Linear"),
+    ],
+)
 def test_typename_says_of_what_class_an_object_is(torch, make, name):
     assert torch.typename(make(torch)).replace("gradloom", "torch") == name
 

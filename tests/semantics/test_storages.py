@@ -44,14 +44,17 @@ def test_storages_of_views_are_equal_and_copies_are_not(torch):
     assert x[1:].untyped_storage().data_ptr() == x.data_ptr()
 
 
-@pytest.mark.parametrize(("make", "values"), [
-    (lambda torch: torch.UntypedStorage([1, 2, 300]), [1, 2, 44]),
-    (lambda torch: torch.UntypedStorage(), []),
-    (lambda torch: torch.FloatStorage([1, 2]), [1.0, 2.0]),
-    (lambda torch: torch.TypedStorage([1, 2], dtype=torch.int8), [1, 2]),
-    (lambda torch: torch.BFloat16Storage([1.5]), [1.5]),
-    (lambda torch: torch.TypedStorage(wrap_storage=torch.UntypedStorage([1, 0]), dtype=torch.int16), [1]),
-])
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (lambda torch: torch.UntypedStorage([1, 2, 300]), [1, 2, 44]),
+        (lambda torch: torch.UntypedStorage(), []),
+        (lambda torch: torch.FloatStorage([1, 2]), [1.0, 2.0]),
+        (lambda torch: torch.TypedStorage([1, 2], dtype=torch.int8), [1, 2]),
+        (lambda torch: torch.BFloat16Storage([1.5]), [1.5]),
+        (lambda torch: torch.TypedStorage(wrap_storage=torch.UntypedStorage([1, 0]), dtype=torch.int16), [1]),
+    ],
+)
 def test_storages_are_made_of_numbers(torch, make, values):
     made = make(torch)
     assert made.tolist() == values == list(made) and torch.is_storage(made)
@@ -62,18 +65,25 @@ def test_the_size_of_a_new_storage_counts_its_elements(torch):
     assert torch.DoubleStorage(3).nbytes() == 24 and len(torch.DoubleStorage(3)) == 3
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda torch: torch.UntypedStorage(2.5), RuntimeError, "Expected a sequence type, but got float"),
-    (lambda torch: torch.UntypedStorage("ab"), RuntimeError, "of type str instead of int"),
-    (lambda torch: torch.UntypedStorage([1])[1], IndexError, "index 1 out of range for storage of size 1"),
-    (lambda torch: torch.UntypedStorage([1])["a"], TypeError, "can't index a torch.*UntypedStorage with str|storage"),
-    (lambda torch: torch.UntypedStorage(2).copy_(torch.UntypedStorage(1)), RuntimeError, "size does not match"),
-    (lambda torch: torch.FloatStorage(torch.ones(2)), TypeError, "Argument type not recognized"),
-    (lambda torch: torch.FloatStorage(1, 2), RuntimeError, "[tT]oo many positional arguments"),
-    (lambda torch: torch.FloatStorage([1])[0:1], RuntimeError, "slices are only supported in UntypedStorage"),
-    (lambda torch: torch.TypedStorage([1], dtype="a"), TypeError, "must be torch.dtype, not str"),
-    (lambda torch: torch.DoubleTensor(torch.FloatStorage(1)), RuntimeError, "Expected a Storage of type Double"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda torch: torch.UntypedStorage(2.5), RuntimeError, "Expected a sequence type, but got float"),
+        (lambda torch: torch.UntypedStorage("ab"), RuntimeError, "of type str instead of int"),
+        (lambda torch: torch.UntypedStorage([1])[1], IndexError, "index 1 out of range for storage of size 1"),
+        (
+            lambda torch: torch.UntypedStorage([1])["a"],
+            TypeError,
+            "can't index a torch.*UntypedStorage with str|storage",
+        ),
+        (lambda torch: torch.UntypedStorage(2).copy_(torch.UntypedStorage(1)), RuntimeError, "size does not match"),
+        (lambda torch: torch.FloatStorage(torch.ones(2)), TypeError, "Argument type not recognized"),
+        (lambda torch: torch.FloatStorage(1, 2), RuntimeError, "[tT]oo many positional arguments"),
+        (lambda torch: torch.FloatStorage([1])[0:1], RuntimeError, "slices are only supported in UntypedStorage"),
+        (lambda torch: torch.TypedStorage([1], dtype="a"), TypeError, "must be torch.dtype, not str"),
+        (lambda torch: torch.DoubleTensor(torch.FloatStorage(1)), RuntimeError, "Expected a Storage of type Double"),
+    ],
+)
 def test_what_storages_refuse(torch, call, error, words):
     with pytest.raises(error, match=words):
         call(torch)

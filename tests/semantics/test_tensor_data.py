@@ -10,12 +10,15 @@ import pytest
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.7, -0.5, 255.9, 256.0])
-@pytest.mark.parametrize("make", [
-    lambda torch, v: torch.tensor(v, dtype=torch.uint8),
-    lambda torch, v: torch.tensor([v], dtype=torch.uint8),
-    lambda torch, v: torch.full((1,), v, dtype=torch.uint8),
-    lambda torch, v: torch.zeros(1, dtype=torch.uint8).fill_(v),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda torch, v: torch.tensor(v, dtype=torch.uint8),
+        lambda torch, v: torch.tensor([v], dtype=torch.uint8),
+        lambda torch, v: torch.full((1,), v, dtype=torch.uint8),
+        lambda torch, v: torch.zeros(1, dtype=torch.uint8).fill_(v),
+    ],
+)
 def test_a_float_beyond_an_integer_type_is_refused_before_it_is_truncated(torch, make, value):
     with pytest.raises(RuntimeError, match="without overflow"):
         make(torch, value)
@@ -33,9 +36,12 @@ def test_one_element_of_half_precision_is_filled_with_infinity_by_large_numbers_
         assert torch.zeros(1, dtype=kind).fill_(-1e39).tolist() == [-inf]
         assert torch.tensor([1e39, 1.0], dtype=kind).tolist() == [inf, 1.0]
     assert torch.tensor(1e39).item() == inf
-    for call in (lambda: torch.full((2,), 1e39, dtype=torch.float16), lambda: torch.full((1,), 1e39),
-                 lambda: torch.zeros(1).fill_(1e39),
-                 lambda: torch.full((1,), 1e39, dtype=torch.complex64)):
+    for call in (
+        lambda: torch.full((2,), 1e39, dtype=torch.float16),
+        lambda: torch.full((1,), 1e39),
+        lambda: torch.zeros(1).fill_(1e39),
+        lambda: torch.full((1,), 1e39, dtype=torch.complex64),
+    ):
         with pytest.raises(RuntimeError, match="without overflow"):
             call()
 
@@ -60,38 +66,57 @@ class Numbers:
         return self.numbers[index]
 
 
-@pytest.mark.parametrize(("make", "kind"), [
-    (lambda: Numbers(1.5, 2.0), "float32"), (lambda: Numbers(1, 2), "int64"), (lambda: [Numbers(1.5), [2]], "float32"),
-    (lambda: array.array("d", [1, 2]), "float32"), (lambda: array.array("i", [1, 2]), "int64"),
-    (lambda: collections.deque([1.0]), "float32"), (lambda: memoryview(b"ab"), "int64"), (lambda: range(3), "int64"),
-    (lambda: bytearray(b"ab"), "int64"),
-])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: Numbers(1.5, 2.0), "float32"),
+        (lambda: Numbers(1, 2), "int64"),
+        (lambda: [Numbers(1.5), [2]], "float32"),
+        (lambda: array.array("d", [1, 2]), "float32"),
+        (lambda: array.array("i", [1, 2]), "int64"),
+        (lambda: collections.deque([1.0]), "float32"),
+        (lambda: memoryview(b"ab"), "int64"),
+        (lambda: range(3), "int64"),
+        (lambda: bytearray(b"ab"), "int64"),
+    ],
+)
 def test_sequences_of_any_kind_hold_python_numbers(torch, make, kind):
     for function in (torch.tensor, torch.as_tensor):
         assert function(make()).dtype is getattr(torch, kind)
 
 
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
-@pytest.mark.parametrize(("data", "kind"), [
-    ([np.zeros(2, np.float32), [1, 2]], "float32"), ([np.zeros(2), np.zeros(2, np.int64)], "float64"),
-    ([np.zeros(1, np.int8), np.zeros(1, np.int16)], "int16"),
-    ([np.zeros(1, np.float32), np.zeros(1, np.int64)], "float32"), ([[np.float32(1)], [1]], "float32"),
-])
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ([np.zeros(2, np.float32), [1, 2]], "float32"),
+        ([np.zeros(2), np.zeros(2, np.int64)], "float64"),
+        ([np.zeros(1, np.int8), np.zeros(1, np.int16)], "int16"),
+        ([np.zeros(1, np.float32), np.zeros(1, np.int64)], "float32"),
+        ([[np.float32(1)], [1]], "float32"),
+    ],
+)
 def test_arrays_in_a_list_promote_as_tensors_do(torch, data, kind):
     assert torch.tensor(data).dtype is getattr(torch, kind)
 
 
 @pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda torch: torch.tensor(b"ab"), TypeError, "invalid data type 'bytes'"),
-    (lambda torch: torch.tensor([np.zeros(1), np.zeros(2)]), ValueError, "expected sequence of length 1 at dim 1"),
-    (lambda torch: torch.Tensor([1], [2]), TypeError, "new\\(\\) received an invalid combination of arguments"),
-    (lambda torch: torch.Tensor(-1), RuntimeError, "negative dimension -1"),
-    (lambda torch: torch.Tensor(True), TypeError, "data must be a sequence \\(got bool\\)"),
-    (lambda torch: torch.asarray([1], copy=False), ValueError, "can't alias arbitrary sequence into a tensor"),
-    (lambda torch: torch.asarray(np.zeros(1), dtype=torch.float32, copy=False), ValueError,
-     "can't alias tensor with dtype 'Double' into dtype 'Float'"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda torch: torch.tensor(b"ab"), TypeError, "invalid data type 'bytes'"),
+        (lambda torch: torch.tensor([np.zeros(1), np.zeros(2)]), ValueError, "expected sequence of length 1 at dim 1"),
+        (lambda torch: torch.Tensor([1], [2]), TypeError, "new\\(\\) received an invalid combination of arguments"),
+        (lambda torch: torch.Tensor(-1), RuntimeError, "negative dimension -1"),
+        (lambda torch: torch.Tensor(True), TypeError, "data must be a sequence \\(got bool\\)"),
+        (lambda torch: torch.asarray([1], copy=False), ValueError, "can't alias arbitrary sequence into a tensor"),
+        (
+            lambda torch: torch.asarray(np.zeros(1), dtype=torch.float32, copy=False),
+            ValueError,
+            "can't alias tensor with dtype 'Double' into dtype 'Float'",
+        ),
+    ],
+)
 def test_what_constructors_refuse(torch, call, error, words):
     with pytest.raises(error, match=words):
         call(torch)
@@ -141,15 +166,34 @@ def test_frombuffer_shares_the_memory_of_a_buffer(torch):
     assert torch.frombuffer(array.array("f", [1.5]), dtype=torch.float32).tolist() == [1.5]
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=8), ValueError, "no greater than buffer"),
-    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=1), ValueError, "must be a multiple of"),
-    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=3), ValueError, "requested buffer length"),
-    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=0), ValueError, "must not be 0"),
-    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, requires_grad=True), RuntimeError, "floating"),
-    (lambda torch: torch.frombuffer([1], dtype=torch.int32), ValueError, "does not implement Python buffer protocol"),
-    (lambda torch: torch.frombuffer(bytearray(8)), TypeError, "missing 1 required"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=8),
+            ValueError,
+            "no greater than buffer",
+        ),
+        (
+            lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=1),
+            ValueError,
+            "must be a multiple of",
+        ),
+        (
+            lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=3),
+            ValueError,
+            "requested buffer length",
+        ),
+        (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=0), ValueError, "must not be 0"),
+        (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, requires_grad=True), RuntimeError, "floating"),
+        (
+            lambda torch: torch.frombuffer([1], dtype=torch.int32),
+            ValueError,
+            "does not implement Python buffer protocol",
+        ),
+        (lambda torch: torch.frombuffer(bytearray(8)), TypeError, "missing 1 required"),
+    ],
+)
 def test_what_frombuffer_refuses(torch, call, error, words):
     with pytest.raises(error, match=words):
         call(torch)
@@ -174,6 +218,7 @@ def test_dlpack_keeps_layout_and_copies_if_asked(torch):
 
 
 # --- to NumPy and Python ------------------------------------------------------------------------------------------
+
 
 def test_numpy_has_no_bfloat16(torch):
     x = torch.ones(2, dtype=torch.bfloat16)

@@ -6,45 +6,67 @@ import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize(("actual", "expected", "options"), [
-    ("t([1.0, 2.0])", "t([1.0, 2.0000001])", {}),
-    ("t([1.0])", "t([1.0], dtype=torch.float64)", {"check_dtype": False}),
-    ("t([float('nan')])", "t([float('nan')])", {"equal_nan": True}),
-    ("t([float('inf')])", "t([float('inf')])", {}),
-    ("t([1.0])", "t([1.1])", {"rtol": 0.2, "atol": 0}),
-    ("torch.ones(2, dtype=torch.bfloat16)", "torch.ones(2, dtype=torch.bfloat16) + 0.01", {}),
-    ("[1.0, (t(2.0), None)]", "(1.0, [t(2.0), None])", {}),
-    ("OrderedDict(a=t([1]))", "{'a': t([1])}", {}),
-    ("torch.nn.Parameter(t([1.0]))", "t([1.0])", {}),
-    ("t([])", "t([])", {}),
-    ("np.array([1.0])", "np.array([1.0])", {}),
-])
+@pytest.mark.parametrize(
+    ("actual", "expected", "options"),
+    [
+        ("t([1.0, 2.0])", "t([1.0, 2.0000001])", {}),
+        ("t([1.0])", "t([1.0], dtype=torch.float64)", {"check_dtype": False}),
+        ("t([float('nan')])", "t([float('nan')])", {"equal_nan": True}),
+        ("t([float('inf')])", "t([float('inf')])", {}),
+        ("t([1.0])", "t([1.1])", {"rtol": 0.2, "atol": 0}),
+        ("torch.ones(2, dtype=torch.bfloat16)", "torch.ones(2, dtype=torch.bfloat16) + 0.01", {}),
+        ("[1.0, (t(2.0), None)]", "(1.0, [t(2.0), None])", {}),
+        ("OrderedDict(a=t([1]))", "{'a': t([1])}", {}),
+        ("torch.nn.Parameter(t([1.0]))", "t([1.0])", {}),
+        ("t([])", "t([])", {}),
+        ("np.array([1.0])", "np.array([1.0])", {}),
+    ],
+)
 def test_what_is_close(torch, actual, expected, options):
     names = {"torch": torch, "t": torch.tensor, "np": np, "OrderedDict": OrderedDict}
     assert torch.testing.assert_close(eval(actual, names), eval(expected, names), **options) is None
 
 
 REPORTS = [
-    ("t([1.0, 2.0])", "t([1.0, 3.0])", "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
-     "Greatest absolute difference: 1.0 at index (1,) (up to 1e-05 allowed)\n"
-     "Greatest relative difference: 0.3333333432674408 at index (1,) (up to 1.3e-06 allowed)"),
-    ("t([[1, 2]])", "t([[1, 3]])", "Tensor-likes are not equal!\n\nMismatched elements: 1 / 2 (50.0%)\n"
-     "Greatest absolute difference: 1 at index (0, 1)\n"
-     "Greatest relative difference: 0.3333333432674408 at index (0, 1)"),
+    (
+        "t([1.0, 2.0])",
+        "t([1.0, 3.0])",
+        "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+        "Greatest absolute difference: 1.0 at index (1,) (up to 1e-05 allowed)\n"
+        "Greatest relative difference: 0.3333333432674408 at index (1,) (up to 1.3e-06 allowed)",
+    ),
+    (
+        "t([[1, 2]])",
+        "t([[1, 3]])",
+        "Tensor-likes are not equal!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+        "Greatest absolute difference: 1 at index (0, 1)\n"
+        "Greatest relative difference: 0.3333333432674408 at index (0, 1)",
+    ),
     ("t([True, False])", "t([True, True])", "Greatest absolute difference: 1 at index (1,)"),
-    ("t(1.0)", "t(2.0)", "Scalars are not close!\n\nExpected 2.0 but got 1.0.\nAbsolute difference: 1.0 (up to 1e-05 "
-     "allowed)\nRelative difference: 0.5 (up to 1.3e-06 allowed)"),
+    (
+        "t(1.0)",
+        "t(2.0)",
+        "Scalars are not close!\n\nExpected 2.0 but got 1.0.\nAbsolute difference: 1.0 (up to 1e-05 "
+        "allowed)\nRelative difference: 0.5 (up to 1.3e-06 allowed)",
+    ),
     ("1", "2", "Scalars are not equal!\n\nExpected 2 but got 1.\nAbsolute difference: 1\nRelative difference: 0.5"),
     ("1j", "2j", "Relative difference: 0.5 (up to 1e-07 allowed)"),
     ("1", "1.0", "The (d)types do not match: <class 'int'> != <class 'float'>."),
     ("True", "False", "Booleans mismatch: True is not False"),
     ("None", "1", "None mismatch: None is not 1"),
     ("[1.0]", "[1.0, 2.0]", "The length of the sequences mismatch: 1 != 2"),
-    ("{'a': 1.0}", "{'b': 1.0}", "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
-     "Additional keys in the actual mapping: ['a']"),
+    (
+        "{'a': 1.0}",
+        "{'b': 1.0}",
+        "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
+        "Additional keys in the actual mapping: ['a']",
+    ),
     ("{'a': [t([1])]}", "{'a': [t([2])]}", "\n\nThe failure occurred for item ['a'][0]"),
-    ("t([1.0])", "t([1.0], dtype=torch.float64)",
-     "The values for attribute 'dtype' do not match: torch.float32 != torch.float64."),
+    (
+        "t([1.0])",
+        "t([1.0], dtype=torch.float64)",
+        "The values for attribute 'dtype' do not match: torch.float32 != torch.float64.",
+    ),
     ("t([1.0])", "t([1.0, 2.0])", "attribute 'shape' do not match: torch.Size([1]) != torch.Size([2])."),
     ("t([float('nan')])", "t([1.0])", "Greatest absolute difference: nan at index (0,)"),
     ("t([float('inf')])", "t([1.0])", "Greatest absolute difference: inf at index (0,)"),
@@ -74,8 +96,13 @@ def test_strides_are_looked_at_if_asked(torch):
 
 
 def test_what_cannot_be_compared(torch):
-    for a, b in ((torch.ones(1), [1.0]), (1.0, torch.tensor(1.0)), ("a", "a"), (object(), object()),
-                 (np.ones(1), torch.ones(1))):
+    for a, b in (
+        (torch.ones(1), [1.0]),
+        (1.0, torch.tensor(1.0)),
+        ("a", "a"),
+        (object(), object()),
+        (np.ones(1), torch.ones(1)),
+    ):
         with pytest.raises(TypeError, match="No comparison pair was able to handle inputs of type"):
             torch.testing.assert_close(a, b)
     with pytest.raises(TypeError, match="No comparison pair"):
@@ -85,10 +112,14 @@ def test_what_cannot_be_compared(torch):
             torch.testing.assert_close(1.0, 1.0, **options)
 
 
-@pytest.mark.parametrize(("dtype", "options", "values"), [
-    ("float32", {}, [-0.0674, 4.8280, -7.4074]), ("float32", {"low": 0, "high": 1}, [0.4963, 0.7682, 0.0885]),
-    ("float32", {"noncontiguous": True}, [4.8280, -6.6235, 2.4134]),
-])
+@pytest.mark.parametrize(
+    ("dtype", "options", "values"),
+    [
+        ("float32", {}, [-0.0674, 4.8280, -7.4074]),
+        ("float32", {"low": 0, "high": 1}, [0.4963, 0.7682, 0.0885]),
+        ("float32", {"noncontiguous": True}, [4.8280, -6.6235, 2.4134]),
+    ],
+)
 def test_drawn_tensors_are_the_same_for_a_seed(torch, dtype, options, values):
     torch.manual_seed(0)
     found = torch.testing.make_tensor((3,), dtype=getattr(torch, dtype), device="cpu", **options)

@@ -22,6 +22,7 @@ def Log(torch, dispatch):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             self.log.append(f"{self.name}{func}")
             return func(*args, **(kwargs or {}))
+
     return Log
 
 
@@ -32,32 +33,54 @@ def log_of(Log, function):
 
 
 ONE_OPERATOR = {
-    "aten.add.Tensor": lambda t, x: x + x, "aten.mul.Tensor": lambda t, x: x * 2.5,
+    "aten.add.Tensor": lambda t, x: x + x,
+    "aten.mul.Tensor": lambda t, x: x * 2.5,
     "aten.sub.Tensor": lambda t, x: x - 1,
-    "aten.rsub.Scalar": lambda t, x: 1 - x, "aten.div.Tensor": lambda t, x: x / 2, "aten.neg.default": lambda t, x: -x,
-    "aten.pow.Tensor_Scalar": lambda t, x: x**2, "aten.pow.Scalar": lambda t, x: 2**x,
-    "aten.mm.default": lambda t, x: x @ x, "aten.relu.default": lambda t, x: t.nn.functional.relu(x),
-    "aten.view.default": lambda t, x: x.reshape(4), "aten.sum.default": lambda t, x: x.sum(),
-    "aten.sum.dim_IntList": lambda t, x: x.sum(0), "aten.mean.dim": lambda t, x: x.mean(1),
-    "aten.detach.default": lambda t, x: x.detach(), "aten.clone.default": lambda t, x: x.clone(),
-    "aten.zeros.default": lambda t, x: t.zeros(2), "aten.full.default": lambda t, x: t.full((2,), 3.0),
-    "aten.empty.memory_format": lambda t, x: t.empty(2), "aten.arange.start_step": lambda t, x: t.arange(1, 5, 2),
-    "aten.zeros_like.default": lambda t, x: t.zeros_like(x), "aten.new_zeros.default": lambda t, x: x.new_zeros(2),
+    "aten.rsub.Scalar": lambda t, x: 1 - x,
+    "aten.div.Tensor": lambda t, x: x / 2,
+    "aten.neg.default": lambda t, x: -x,
+    "aten.pow.Tensor_Scalar": lambda t, x: x**2,
+    "aten.pow.Scalar": lambda t, x: 2**x,
+    "aten.mm.default": lambda t, x: x @ x,
+    "aten.relu.default": lambda t, x: t.nn.functional.relu(x),
+    "aten.view.default": lambda t, x: x.reshape(4),
+    "aten.sum.default": lambda t, x: x.sum(),
+    "aten.sum.dim_IntList": lambda t, x: x.sum(0),
+    "aten.mean.dim": lambda t, x: x.mean(1),
+    "aten.detach.default": lambda t, x: x.detach(),
+    "aten.clone.default": lambda t, x: x.clone(),
+    "aten.zeros.default": lambda t, x: t.zeros(2),
+    "aten.full.default": lambda t, x: t.full((2,), 3.0),
+    "aten.empty.memory_format": lambda t, x: t.empty(2),
+    "aten.arange.start_step": lambda t, x: t.arange(1, 5, 2),
+    "aten.zeros_like.default": lambda t, x: t.zeros_like(x),
+    "aten.new_zeros.default": lambda t, x: x.new_zeros(2),
     "aten.convolution.default": lambda t, x: t.conv2d(IMAGE[t.__name__], KERNEL[t.__name__]),
-    "aten._softmax.default": lambda t, x: t.softmax(x, 1), "aten.t.default": lambda t, x: x.t(),
-    "aten.transpose.int": lambda t, x: x.transpose(0, 1), "aten.permute.default": lambda t, x: x.permute(1, 0),
-    "aten.unsqueeze.default": lambda t, x: x[None], "aten.select.int": lambda t, x: x[0],
-    "aten.slice.Tensor": lambda t, x: x[:, 1:], "aten.cat.default": lambda t, x: t.cat([x, x]),
-    "aten.gt.Scalar": lambda t, x: x > 0, "aten.eq.Tensor": lambda t, x: x == x, "aten.max.dim": lambda t, x: x.max(1),
-    "aten.exp.default": lambda t, x: x.exp(), "aten._to_copy.default": lambda t, x: x.to(t.float64),
-    "aten.std.correction": lambda t, x: x.std(), "aten.gelu.default": lambda t, x: t.nn.functional.gelu(x),
-    "aten.split.Tensor": lambda t, x: x.chunk(2), "aten.lerp.Scalar": lambda t, x: x.lerp(x, 0.5),
+    "aten._softmax.default": lambda t, x: t.softmax(x, 1),
+    "aten.t.default": lambda t, x: x.t(),
+    "aten.transpose.int": lambda t, x: x.transpose(0, 1),
+    "aten.permute.default": lambda t, x: x.permute(1, 0),
+    "aten.unsqueeze.default": lambda t, x: x[None],
+    "aten.select.int": lambda t, x: x[0],
+    "aten.slice.Tensor": lambda t, x: x[:, 1:],
+    "aten.cat.default": lambda t, x: t.cat([x, x]),
+    "aten.gt.Scalar": lambda t, x: x > 0,
+    "aten.eq.Tensor": lambda t, x: x == x,
+    "aten.max.dim": lambda t, x: x.max(1),
+    "aten.exp.default": lambda t, x: x.exp(),
+    "aten._to_copy.default": lambda t, x: x.to(t.float64),
+    "aten.std.correction": lambda t, x: x.std(),
+    "aten.gelu.default": lambda t, x: t.nn.functional.gelu(x),
+    "aten.split.Tensor": lambda t, x: x.chunk(2),
+    "aten.lerp.Scalar": lambda t, x: x.lerp(x, 0.5),
     "aten._local_scalar_dense.default": lambda t, x: SCALAR[t.__name__].item(),
-    "aten.lift_fresh.default": lambda t, x: t.tensor([1.0]), "aten.equal.default": lambda t, x: t.equal(x, x),
+    "aten.lift_fresh.default": lambda t, x: t.tensor([1.0]),
+    "aten.equal.default": lambda t, x: t.equal(x, x),
     "aten.mse_loss.default": lambda t, x: t.nn.functional.mse_loss(x, x),
     "aten.stack.default": lambda t, x: t.stack([x]),
     "aten.native_layer_norm.default": lambda t, x: t.nn.functional.layer_norm(x, (2,)),
-    "aten.cumsum.default": lambda t, x: x.cumsum(0), "aten.gather.default": lambda t, x: x.gather(1, INDEX[t.__name__]),
+    "aten.cumsum.default": lambda t, x: x.cumsum(0),
+    "aten.gather.default": lambda t, x: x.gather(1, INDEX[t.__name__]),
 }
 IMAGE, KERNEL, SCALAR, INDEX = {}, {}, {}, {}
 
@@ -87,9 +110,11 @@ def test_arguments_are_as_the_schema_has_them_without_defaults(torch, dispatch):
     class See(dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             shown = [a if not isinstance(a, torch.Tensor) else "T" for a in args]
-            seen.append((str(func), types, shown, {k: "T" if isinstance(v, torch.Tensor) else v
-                                                  for k, v in kwargs.items()}))
+            seen.append(
+                (str(func), types, shown, {k: "T" if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()})
+            )
             return func(*args, **kwargs)
+
     x, out = torch.ones(2, 3), torch.empty(2, 3)
     with See():
         x.sum(0, keepdim=True)
@@ -102,11 +127,16 @@ def test_arguments_are_as_the_schema_has_them_without_defaults(torch, dispatch):
         x.var(0)
         x.view(-1)
     assert seen == [
-        ("aten.sum.dim_IntList", (), ["T", [0], True], {}), ("aten.sum.dim_IntList", (), ["T", [0, 1]], {}),
-        ("aten.add.Tensor", (), ["T", "T"], {"alpha": 2}), ("aten.add.Tensor", (), ["T", 2], {}),
-        ("aten.gt.Scalar", (), ["T", 0], {}), ("aten.add.out", (), ["T", "T"], {"out": "T"}),
+        ("aten.sum.dim_IntList", (), ["T", [0], True], {}),
+        ("aten.sum.dim_IntList", (), ["T", [0, 1]], {}),
+        ("aten.add.Tensor", (), ["T", "T"], {"alpha": 2}),
+        ("aten.add.Tensor", (), ["T", 2], {}),
+        ("aten.gt.Scalar", (), ["T", 0], {}),
+        ("aten.add.out", (), ["T", "T"], {"out": "T"}),
         ("aten.zeros.default", (), [[2]], {"dtype": torch.float64, "device": torch.device("cpu"), "pin_memory": False}),
-        ("aten.var.correction", (), ["T", [0]], {"correction": 1}), ("aten.view.default", (), ["T", [-1]], {})]
+        ("aten.var.correction", (), ["T", [0]], {"correction": 1}),
+        ("aten.view.default", (), ["T", [-1]], {}),
+    ]
 
 
 def test_what_a_mode_returns_is_the_result(torch, dispatch):
@@ -115,6 +145,7 @@ def test_what_a_mode_returns_is_the_result(torch, dispatch):
             if func is torch.ops.aten.add.Tensor:
                 func = torch.ops.aten.sub.Tensor
             return func(*args, **(kwargs or {}))
+
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     with Negate():
         y = x + 10
@@ -132,6 +163,7 @@ def test_history_is_recorded_above_the_mode(torch, Log):
             found = super().__torch_dispatch__(func, types, args, kwargs)
             seen.append(found.requires_grad)
             return found
+
     with See() as mode:
         y = (x * x).sum()
     assert y.grad_fn.name() == "SumBackward0" and seen == [False, False]
@@ -164,6 +196,7 @@ def test_a_mode_does_not_see_its_own_calls_but_outer_modes_do(torch, dispatch, L
     class Twice(dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             return torch.mul(func(*args, **(kwargs or {})), 2)
+
     x = torch.ones(2)
     with Log(log), Twice():
         y = x + x
@@ -219,6 +252,7 @@ def test_mistakes_of_modes_are_refused(torch, dispatch):
 
     class Silent(dispatch.TorchDispatchMode):
         pass
+
     with pytest.raises(NotImplementedError), Silent():
         x + x
 
@@ -226,18 +260,21 @@ def test_mistakes_of_modes_are_refused(torch, dispatch):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             return func(*args, **kwargs)
+
     with pytest.raises(RuntimeError, match="classmethod is not supported, please make it a plain method"), OfTheClass():
         x + x
 
     class Wrong(dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             return "no tensor"
+
     with pytest.raises(RuntimeError, match="Unable to cast"), Wrong():
         x + x
 
     class Declines(dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             return NotImplemented
+
     with pytest.raises(TypeError, match="all __torch_dispatch__ handlers returned NotImplemented"), Declines():
         torch.add(x, x)
 
@@ -267,6 +304,7 @@ def test_modes_can_be_asked_for_and_left(torch, dispatch, Log):
 def test_custom_operators_are_seen_whole_and_answered_by_rules(torch, Log):
     def double(x):
         return x * 2
+
     double.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
     op = torch.library.custom_op("modes_of_tests::double", double, mutates_args=())
     op.register_autograd(lambda ctx, grad: grad * 2)
@@ -279,6 +317,7 @@ def test_custom_operators_are_seen_whole_and_answered_by_rules(torch, Log):
 
     class Ruled(Log):
         pass
+
     op.register_torch_dispatch(Ruled, lambda mode, func, types, args, kwargs: torch.zeros(2))
     with Ruled():
         assert op(x).tolist() == [0, 0]

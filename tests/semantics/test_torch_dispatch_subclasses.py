@@ -25,8 +25,15 @@ def TwoTensor(torch, dispatch):
         @staticmethod
         def __new__(cls, a, b, requires_grad=False):
             return torch.Tensor._make_wrapper_subclass(
-                cls, a.size(), strides=a.stride(), storage_offset=a.storage_offset(), device=a.device, layout=a.layout,
-                requires_grad=requires_grad, dtype=a.dtype)
+                cls,
+                a.size(),
+                strides=a.stride(),
+                storage_offset=a.storage_offset(),
+                device=a.device,
+                layout=a.layout,
+                requires_grad=requires_grad,
+                dtype=a.dtype,
+            )
 
         def __init__(self, a, b, requires_grad=False):
             self.a, self.b = a, b
@@ -46,9 +53,12 @@ def TwoTensor(torch, dispatch):
             second = tree.tree_map_only(TwoTensor, lambda t: t.b, (args, kwargs))
             leaves, spec = tree.tree_flatten(func(*first[0], **first[1]))
             others = tree.tree_leaves(func(*second[0], **second[1]))
-            out = tree.tree_unflatten([TwoTensor(x, y) if isinstance(x, torch.Tensor) else x
-                                       for x, y in zip(leaves, others, strict=True)], spec)
+            out = tree.tree_unflatten(
+                [TwoTensor(x, y) if isinstance(x, torch.Tensor) else x for x, y in zip(leaves, others, strict=True)],
+                spec,
+            )
             return dispatch.return_and_correct_aliasing(func, args, kwargs, out)
+
     return TwoTensor
 
 
@@ -57,6 +67,7 @@ def two(torch, TwoTensor):
     def two(requires_grad=False):
         a = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
         return TwoTensor(a, a * 10, requires_grad)
+
     return two
 
 
@@ -105,8 +116,8 @@ def test_history_is_recorded_of_the_wrapper(torch, TwoTensor, two):
 
 def test_gradients_of_gradients(torch, two):
     x = two(True)
-    first, = torch.autograd.grad((x**3).sum(), x, create_graph=True)
-    second, = torch.autograd.grad(first.sum(), x)
+    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
     assert both(second) == [[[6, 12], [18, 24]], [[60, 120], [180, 240]]]
 
 
@@ -115,7 +126,7 @@ def test_saved_results_are_wrappers_again(torch, two):
     y = (x / 10).exp().sigmoid()
     saved = y.grad_fn._saved_result
     assert type(saved) is type(x) and saved.grad_fn is y.grad_fn
-    grad, = torch.autograd.grad(y.sum(), x)
+    (grad,) = torch.autograd.grad(y.sum(), x)
     result = torch.sigmoid((x.a / 10).exp())
     slope = result * (1 - result) * (x.a / 10).exp() / 10
     assert both(grad)[0] == [pytest.approx(row, rel=1e-5) for row in slope.tolist()]
@@ -168,6 +179,7 @@ def test_what_looks_at_gradients_takes_wrappers(torch, TwoTensor, two):
     def pack(tensor):
         seen.append(type(tensor))
         return tensor
+
     x = two(True)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         y = (x.exp() * x).sum()
@@ -208,6 +220,7 @@ def test_modes_are_asked_before_classes_and_told_of_them(torch, dispatch, TwoTen
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             seen.append((str(func), types))
             return func(*args, **(kwargs or {}))
+
     x = two()
     TwoTensor.calls.clear()
     with See():
@@ -225,8 +238,12 @@ def test_a_class_of_another_class_is_asked_first_and_may_decline(torch):
 
     def make(cls):
         return torch.Tensor._make_wrapper_subclass(cls, (1,), dtype=torch.float32)
-    Base = type("Base", (torch.Tensor,), {"__torch_dispatch__": classmethod(answer),
-                                          "__torch_function__": torch._C._disabled_torch_function_impl})
+
+    Base = type(
+        "Base",
+        (torch.Tensor,),
+        {"__torch_dispatch__": classmethod(answer), "__torch_function__": torch._C._disabled_torch_function_impl},
+    )
     Derived = type("Derived", (Base,), {"__torch_dispatch__": classmethod(answer)})
     assert torch.add(make(Base), make(Derived)).tolist() == [0]
     assert asked == [("Derived", ["Derived", "Base"]), ("Base", ["Derived", "Base"])]
@@ -236,6 +253,7 @@ def test_a_class_of_another_class_is_asked_first_and_may_decline(torch):
 
 
 # --- a tensor that holds its values in another ----------------------------------------------------------------
+
 
 @pytest.fixture
 def LoggingTensor(torch):
@@ -247,8 +265,14 @@ def LoggingTensor(torch):
 
         @staticmethod
         def __new__(cls, elem, requires_grad=False):
-            out = torch.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), dtype=elem.dtype,
-                                                      device=elem.device, requires_grad=requires_grad)
+            out = torch.Tensor._make_wrapper_subclass(
+                cls,
+                elem.size(),
+                strides=elem.stride(),
+                dtype=elem.dtype,
+                device=elem.device,
+                requires_grad=requires_grad,
+            )
             out.elem = elem
             return out
 
@@ -260,16 +284,21 @@ def LoggingTensor(torch):
             cls.calls.append(str(func))
             args, kwargs = tree.tree_map_only(cls, lambda t: t.elem, (args, kwargs or {}))
             return tree.tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
+
     return LoggingTensor
 
 
 def test_a_logging_tensor_sees_forward_and_backward(torch, LoggingTensor):
     x = LoggingTensor(torch.tensor([1.0, 2.0]), True)
     y = (x * x).sum()
-    grad, = torch.autograd.grad(y, x)
+    (grad,) = torch.autograd.grad(y, x)
     assert grad.elem.tolist() == [2, 4] and repr(grad) == "LoggingTensor(tensor([2., 4.]))"
-    assert LoggingTensor.calls[:4] == ["aten.mul.Tensor", "aten.sum.default", "aten.ones_like.default",
-                                     "aten.expand.default"]
+    assert LoggingTensor.calls[:4] == [
+        "aten.mul.Tensor",
+        "aten.sum.default",
+        "aten.ones_like.default",
+        "aten.expand.default",
+    ]
 
 
 def test_a_network_of_plain_parameters_takes_wrappers(torch, LoggingTensor):
@@ -285,6 +314,7 @@ def test_a_network_of_plain_parameters_takes_wrappers(torch, LoggingTensor):
 
 # --- subclasses with values of their own -----------------------------------------------------------------------
 
+
 def test_a_subclass_made_on_values_is_computed_with_where_its_answering_is_off(torch):
     class Counting(torch.Tensor):
         count = 0
@@ -299,6 +329,7 @@ def test_a_subclass_made_on_values_is_computed_with_where_its_answering_is_off(t
             cls.count += 1
             with torch._C._DisableTorchDispatch():
                 return func(*args, **(kwargs or {}))
+
     x = Counting(torch.tensor([1.0, 2.0]))
     y = x * 2 + torch.ones(2)
     assert y.tolist() == [3, 5] and Counting.count == 1 and type(y) is torch.Tensor
@@ -310,6 +341,7 @@ def test_a_subclass_made_on_values_is_computed_with_where_its_answering_is_off(t
 def test_a_disabled_answer_makes_a_plain_tensor(torch):
     class Plain(torch.Tensor):
         __torch_dispatch__ = torch._C._disabled_torch_dispatch_impl
+
     x = torch.Tensor._make_subclass(Plain, torch.ones(2))
     assert (x + 1).tolist() == [2, 2]
 
@@ -339,6 +371,7 @@ def test_a_quantized_tensor_keeps_small_integers(torch):
                 return cls(args[0].codes, args[0].scale)
             args = [a.values() if isinstance(a, cls) else a for a in args]
             return func(*args, **(kwargs or {}))
+
     weight = torch.nn.Parameter(Quantized.of(torch.tensor([[1.0, -0.5], [0.25, 1.0]])), requires_grad=False)
     x = torch.ones(1, 2, requires_grad=True)
     y = torch.mm(x, weight)
@@ -350,6 +383,7 @@ def test_a_quantized_tensor_keeps_small_integers(torch):
 def test_a_wrapper_needs_a_torch_dispatch(torch):
     class Nothing(torch.Tensor):
         pass
+
     with pytest.raises(TypeError, match="Nothing must define.*__torch_dispatch__"):
         torch.Tensor._make_wrapper_subclass(Nothing, (2,))
 
@@ -359,6 +393,7 @@ def test_values_that_are_not_there_are_never_read(gradloom):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {}))
+
     x = gradloom.Tensor._make_wrapper_subclass(Empty, (2, 2))
     assert repr(x) == "Empty(..., size=(2, 2))"
     with gradloom._C._DisableTorchDispatch(), pytest.raises(TypeError, match="no implementation of add.Tensor"):
@@ -389,6 +424,7 @@ def test_history_is_recorded_within_an_answer_only_if_that_is_asked_for(torch):
                 seen.append(((elem * 2).requires_grad, torch.is_grad_enabled()))
             seen.append(((elem * 2).requires_grad, torch.is_grad_enabled()))
             return cls(elem.detach() + 1)
+
     x = Wrapper(torch.ones(2, requires_grad=True))
     torch.add(x, 1)
     assert seen == [(False, True), (True, True), (False, True)]

@@ -12,6 +12,7 @@ import pytest
 def S(torch):
     class S(torch.Tensor):
         pass
+
     return S
 
 
@@ -126,7 +127,7 @@ def test_a_function_of_several_results(torch, leaf, S):
 
         @staticmethod
         def backward(ctx, g, h):
-            a, = ctx.saved_tensors
+            (a,) = ctx.saved_tensors
             assert type(a) is S
             return g * 2 + h, None
 
@@ -147,7 +148,7 @@ def test_training_a_parameter_of_a_subclass(torch, S):
         optimizer.zero_grad()
         out = net(torch.ones(3, 2))
         assert type(out) is S
-        (out ** 2).mean().backward()
+        (out**2).mean().backward()
         optimizer.step()
     assert type(net.weight) is S and isinstance(net.weight, torch.nn.Parameter) and net.weight.tolist() != before
     assert list(net.state_dict()) == ["weight", "bias"] and type(net.weight.grad) is torch.Tensor
@@ -192,7 +193,7 @@ def test_an_engine_pass_of_plain_tensors_does_not_ask_about_saved_ones(torch):
     factor = torch.full((2,), 3.0).as_subclass(Noted)
     y = (x * factor).as_subclass(torch.Tensor).sum()
     seen.clear()
-    gradient, = torch.autograd.grad(y, x, create_graph=True)
+    (gradient,) = torch.autograd.grad(y, x, create_graph=True)
     assert seen == [] and type(gradient) is torch.Tensor and gradient.tolist() == [3.0, 3.0]
 
 

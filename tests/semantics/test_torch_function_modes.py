@@ -10,6 +10,7 @@ import pytest
 @pytest.fixture
 def Logging(torch):
     """A mode that notes the functions it sees, and calls them."""
+
     class Logging(torch.overrides.TorchFunctionMode):
         def __init__(self, log=None, name=None):
             super().__init__()
@@ -18,6 +19,7 @@ def Logging(torch):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             self.log.append(func if self.name is None else self.name)
             return func(*args, **(kwargs or {}))
+
     return Logging
 
 
@@ -34,17 +36,38 @@ def test_a_mode_sees_calls_on_plain_tensors(torch, Logging):
         x[0]
         x.shape  # noqa: B018
         len(x)
-    assert mode.log == [torch.sum, torch.Tensor.clamp, torch.Tensor.add, torch.Tensor.__rsub__,
-                        torch.Tensor.__getitem__, torch.Tensor.shape.__get__, torch.Tensor.__len__]
+    assert mode.log == [
+        torch.sum,
+        torch.Tensor.clamp,
+        torch.Tensor.add,
+        torch.Tensor.__rsub__,
+        torch.Tensor.__getitem__,
+        torch.Tensor.shape.__get__,
+        torch.Tensor.__len__,
+    ]
     torch.sum(x)
     assert len(mode.log) == 7
 
 
 def test_a_mode_sees_factories(torch, Logging):
-    calls = {torch.zeros: (2,), torch.ones: (2,), torch.rand: (2,), torch.randn: (2,), torch.arange: (3,),
-             torch.eye: (2,), torch.full: ((2,), 1.0), torch.linspace: (0, 1, 2), torch.empty: (2,),
-             torch.tensor: ([1.0],), torch.as_tensor: ([1.0],), torch.asarray: ([1.0],), torch.randint: (3, (2,)),
-             torch.randperm: (3,), torch.tril_indices: (2, 2), torch.scalar_tensor: (1.0,)}
+    calls = {
+        torch.zeros: (2,),
+        torch.ones: (2,),
+        torch.rand: (2,),
+        torch.randn: (2,),
+        torch.arange: (3,),
+        torch.eye: (2,),
+        torch.full: ((2,), 1.0),
+        torch.linspace: (0, 1, 2),
+        torch.empty: (2,),
+        torch.tensor: ([1.0],),
+        torch.as_tensor: ([1.0],),
+        torch.asarray: ([1.0],),
+        torch.randint: (3, (2,)),
+        torch.randperm: (3,),
+        torch.tril_indices: (2, 2),
+        torch.scalar_tensor: (1.0,),
+    }
     with Logging() as mode:
         for function, args in calls.items():
             function(*args)
@@ -54,9 +77,20 @@ def test_a_mode_sees_factories(torch, Logging):
 def test_a_mode_sees_functions_written_in_python_and_not_what_they_call(torch, Logging):
     x, F = torch.rand(2, 2), torch.nn.functional
     target = torch.tensor([0, 1])
-    calls = {F.linear: (x, x), F.relu: (x,), F.cross_entropy: (x, target), F.softmax: (x, -1), torch.norm: (x,),
-             F.layer_norm: (x, (2,)), torch.einsum: ("ij->i", x), torch.split: (x, 1), torch.tensordot: (x, x, 1),
-             torch.cat: ([x, x],), torch.block_diag: (x, x), torch.result_type: (x, x)}
+    calls = {
+        F.linear: (x, x),
+        F.relu: (x,),
+        F.cross_entropy: (x, target),
+        F.softmax: (x, -1),
+        torch.norm: (x,),
+        F.layer_norm: (x, (2,)),
+        torch.einsum: ("ij->i", x),
+        torch.split: (x, 1),
+        torch.tensordot: (x, x, 1),
+        torch.cat: ([x, x],),
+        torch.block_diag: (x, x),
+        torch.result_type: (x, x),
+    }
     with Logging() as mode:
         for function, args in calls.items():
             function(*args)
@@ -110,8 +144,14 @@ def test_backward_under_a_mode_is_one_call(torch, Logging):
         y = (x * x).sum()
         y.backward()
         torch.autograd.grad((x * x).sum(), x, create_graph=True)
-    assert mode.log == [torch.Tensor.mul, torch.Tensor.sum, torch.Tensor.backward, torch.Tensor.mul,
-                        torch.Tensor.sum, torch.autograd.grad]
+    assert mode.log == [
+        torch.Tensor.mul,
+        torch.Tensor.sum,
+        torch.Tensor.backward,
+        torch.Tensor.mul,
+        torch.Tensor.sum,
+        torch.autograd.grad,
+    ]
     assert x.grad.tolist() == [2.0, 4.0]
 
 
@@ -206,8 +246,11 @@ def test_a_mode_that_passes_on_leaves_it_to_the_classes(torch):
     x, plain = torch.ones(2).as_subclass(Answers), torch.ones(2)
     with Passes():
         assert torch.sum(x) == "the class"
-        with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.sum'; all __torch_function__ "
-                                            r"handlers returned NotImplemented:\n\n  - mode object <.*Passes object"):
+        with pytest.raises(
+            TypeError,
+            match=r"Multiple dispatch failed for 'torch.sum'; all __torch_function__ "
+            r"handlers returned NotImplemented:\n\n  - mode object <.*Passes object",
+        ):
             torch.sum(plain)
         with pytest.raises(TypeError, match="unsupported operand type"):
             plain + 1
@@ -307,8 +350,14 @@ def test_a_mode_must_define_its_answer_as_a_plain_method(torch):
     x = torch.ones(2)
     with pytest.raises(NotImplementedError), Nothing():
         x + 1
-    with pytest.raises(RuntimeError, match="Defining your mode's `__torch_function__` as a classmethod is not "
-                                           "supported, please make it a plain method"), OfTheClass():
+    with (
+        pytest.raises(
+            RuntimeError,
+            match="Defining your mode's `__torch_function__` as a classmethod is not "
+            "supported, please make it a plain method",
+        ),
+        OfTheClass(),
+    ):
         x + 1
 
 

@@ -8,19 +8,23 @@ import pytest
 @pytest.fixture
 def Duck():
     """Answers with the function, how often it stands in what position, and the keywords."""
+
     class Duck:
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             assert cls in types
             return func, ["duck" if isinstance(a, cls) else a for a in args], kwargs or {}
+
     return Duck
 
 
 @pytest.fixture(autouse=True)
 def asking(torch):
     """Functions ask already, because of another class; what happens when they do not is tested below."""
+
     class Other(torch.Tensor):
         pass
+
     yield Other
 
 
@@ -49,9 +53,18 @@ def test_it_stands_for_numbers_and_sizes(torch, Duck):
 
 def test_operators_with_a_tensor_on_either_side(torch, Duck):
     duck, y = Duck(), torch.ones(2)
-    for result, method in [(y + duck, "add"), (duck + y, "add"), (y * duck, "mul"), (y / duck, "div"),
-                           (duck - y, "__rsub__"), (y @ duck, "matmul"), (duck @ y, "__rmatmul__"), (y < duck, "lt"),
-                           (duck < y, "gt"), (y ** duck, "__pow__")]:
+    for result, method in [
+        (y + duck, "add"),
+        (duck + y, "add"),
+        (y * duck, "mul"),
+        (y / duck, "div"),
+        (duck - y, "__rsub__"),
+        (y @ duck, "matmul"),
+        (duck @ y, "__rmatmul__"),
+        (y < duck, "lt"),
+        (duck < y, "gt"),
+        (y**duck, "__pow__"),
+    ]:
         func, args, _ = result
         assert func == getattr(torch.Tensor, method) and args[0] is y and args[1] == "duck"
 
@@ -65,9 +78,19 @@ def test_indexing(torch, Duck):
 
 def test_functions_written_in_python(torch, Duck):
     duck, y, F = Duck(), torch.ones(2, 2), torch.nn.functional
-    calls = {F.linear: (duck, y), F.relu: (duck,), F.cross_entropy: (duck, y), F.softmax: (duck, 0),
-             torch.norm: (duck,), torch.einsum: ("ij,j", y, duck), torch.split: (duck, 1), torch.unique: (duck,),
-             torch.tensordot: (duck, y), torch.nn.init.uniform_: (duck,), torch.cdist: (y, duck)}
+    calls = {
+        F.linear: (duck, y),
+        F.relu: (duck,),
+        F.cross_entropy: (duck, y),
+        F.softmax: (duck, 0),
+        torch.norm: (duck,),
+        torch.einsum: ("ij,j", y, duck),
+        torch.split: (duck, 1),
+        torch.unique: (duck,),
+        torch.tensordot: (duck, y),
+        torch.nn.init.uniform_: (duck,),
+        torch.cdist: (y, duck),
+    }
     for function, args in calls.items():
         assert function(*args)[0] is function
     assert torch.nn.Linear(2, 2)(duck)[0] is F.linear
@@ -87,8 +110,11 @@ def test_without_an_answer_there_is_an_error(torch):
             return NotImplemented
 
     y = torch.ones(2)
-    with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.mean'; all __torch_function__ handlers "
-                                        "returned NotImplemented:\n\n  - tensor subclass <class '.*Nothing'>"):
+    with pytest.raises(
+        TypeError,
+        match="Multiple dispatch failed for 'torch.mean'; all __torch_function__ handlers "
+        "returned NotImplemented:\n\n  - tensor subclass <class '.*Nothing'>",
+    ):
         torch.mean(Nothing())
     with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+: 'Tensor' and 'Nothing'"):
         y + Nothing()
@@ -127,8 +153,11 @@ def test_a_plain_method_is_called_with_a_warning(torch):
             return self
 
     duck = OfInstances()
-    with pytest.warns(UserWarning, match="Defining your `__torch_function__` as a plain method is deprecated and will "
-                                         "be an error in future, please define it as a classmethod"):
+    with pytest.warns(
+        UserWarning,
+        match="Defining your `__torch_function__` as a plain method is deprecated and will "
+        "be an error in future, please define it as a classmethod",
+    ):
         assert torch.add(duck, 1) is duck
 
 
@@ -140,6 +169,7 @@ def test_a_scalar_times_the_identity(torch):
         def register(implementation):
             handled[function] = implementation
             return implementation
+
         return register
 
     class Diagonal:
@@ -187,18 +217,25 @@ class Duck:
 """
 
 FIRST_CALLS = {
-    "torch.mul(Duck(), y)": "torch.mul, ['duck', 'y'], {}", "torch.mul(y, Duck())": "torch.mul, ['y', 'duck'], {}",
-    "y * Duck()": "torch.Tensor.mul, ['y', 'duck'], {}", "Duck() * y": "torch.Tensor.mul, ['y', 'duck'], {}",
-    "torch.sum(Duck(), dim=0)": "torch.sum, ['duck'], {'dim': 0}", "y / Duck()": "torch.Tensor.div, ['y', 'duck'], {}",
-    "torch.cat([y, Duck()])[0]": "torch.cat", "torch.mean(Duck())": "torch.mean, ['duck'], {}",
-    "Duck() @ y": "torch.Tensor.__rmatmul__, ['y', 'duck'], {}", "torch.zeros(Duck())[0]": "torch.zeros",
-    "Duck() - y": "torch.Tensor.__rsub__, ['y', 'duck'], {}", "y.view(Duck())[0]": "torch.Tensor.view",
+    "torch.mul(Duck(), y)": "torch.mul, ['duck', 'y'], {}",
+    "torch.mul(y, Duck())": "torch.mul, ['y', 'duck'], {}",
+    "y * Duck()": "torch.Tensor.mul, ['y', 'duck'], {}",
+    "Duck() * y": "torch.Tensor.mul, ['y', 'duck'], {}",
+    "torch.sum(Duck(), dim=0)": "torch.sum, ['duck'], {'dim': 0}",
+    "y / Duck()": "torch.Tensor.div, ['y', 'duck'], {}",
+    "torch.cat([y, Duck()])[0]": "torch.cat",
+    "torch.mean(Duck())": "torch.mean, ['duck'], {}",
+    "Duck() @ y": "torch.Tensor.__rmatmul__, ['y', 'duck'], {}",
+    "torch.zeros(Duck())[0]": "torch.zeros",
+    "Duck() - y": "torch.Tensor.__rsub__, ['y', 'duck'], {}",
+    "y.view(Duck())[0]": "torch.Tensor.view",
     "torch.add(y, Duck(), alpha=2)": "torch.add, ['y', 'duck'], {'alpha': 2}",
     "torch.nn.functional.linear(Duck(), y)[0]": "torch.nn.functional.linear",
     # What an operator meets that is the last call of a function written in Python is that function's.
     "torch.nn.functional.relu(Duck())": "torch.nn.functional.relu, ['duck'], {}",
     "torch.nn.functional.cross_entropy(Duck(), y)": "torch.nn.functional.cross_entropy, ['duck', 'y'], {}",
-    "torch.einsum('i->', Duck())[0]": "torch.einsum", "torch.block_diag(y, Duck())[0]": "torch.block_diag",
+    "torch.einsum('i->', Duck())[0]": "torch.einsum",
+    "torch.block_diag(y, Duck())[0]": "torch.block_diag",
     "torch.nn.Linear(2, 2)(Duck())[0]": "torch.nn.functional.linear",
 }
 

@@ -19,6 +19,7 @@ def Answers(torch):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             return func, types, args, kwargs or {}
+
     return Answers
 
 
@@ -36,9 +37,16 @@ def test_has_torch_function(torch, overrides, Answers):
         __torch_function__ = torch._C._disabled_torch_function_impl
 
     y = torch.ones(2)
-    for value, expected in [(y, False), (3, False), (None, False), (torch.nn.Parameter(y), False), (Other(), True),
-                            (y.as_subclass(Plain), True), (y.as_subclass(Answers), True),
-                            (y.as_subclass(Disabled), False)]:
+    for value, expected in [
+        (y, False),
+        (3, False),
+        (None, False),
+        (torch.nn.Parameter(y), False),
+        (Other(), True),
+        (y.as_subclass(Plain), True),
+        (y.as_subclass(Answers), True),
+        (y.as_subclass(Disabled), False),
+    ]:
         assert overrides.has_torch_function((value,)) is expected
         assert overrides.has_torch_function([y, value]) is expected
         assert overrides.has_torch_function_unary(value) is expected
@@ -90,8 +98,11 @@ def test_handle_torch_function_without_an_answer(torch, overrides):
     def own(x):
         pass
 
-    with pytest.raises(TypeError, match=r"no implementation found for '.*own' on types that implement "
-                                        r"__torch_function__: \[<class '.*Nothing'>\]"):
+    with pytest.raises(
+        TypeError,
+        match=r"no implementation found for '.*own' on types that implement "
+        r"__torch_function__: \[<class '.*Nothing'>\]",
+    ):
         overrides.handle_torch_function(own, (Nothing(),), Nothing())
 
 
@@ -112,7 +123,13 @@ def test_is_tensor_like(torch, overrides, Answers):
 
     y = torch.ones(2)
     assert [overrides.is_tensor_like(value) for value in (y, y.as_subclass(Answers), Other(), 3, None, [y])] == [
-        True, True, True, False, False, False]
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_the_order_in_which_arguments_are_asked(torch, overrides, Answers):
@@ -155,8 +172,10 @@ def test_history_is_recorded_again_inside_of_torch_dispatch(torch, overrides):
     with torch.no_grad():
         x * 2
     assert seen == [False, False, False]
-    with pytest.raises(RuntimeError, match="Accessing torch dispatch state outside of '__torch_dispatch__'"), \
-            overrides.enable_reentrant_dispatch():
+    with (
+        pytest.raises(RuntimeError, match="Accessing torch dispatch state outside of '__torch_dispatch__'"),
+        overrides.enable_reentrant_dispatch(),
+    ):
         pass
 
 
@@ -165,19 +184,31 @@ def test_history_is_recorded_again_inside_of_torch_dispatch(torch, overrides):
 
 def test_names_of_functions(torch, overrides):
     F = torch.nn.functional
-    for function, name in [(torch.sum, "torch.sum"), (torch.Tensor.sum, "torch.Tensor.sum"),
-                           (torch.Tensor.shape.__get__, "torch.Tensor.shape.__get__"),
-                           (torch.Tensor.grad.__set__, "torch.Tensor.grad.__set__"),
-                           (torch.Tensor.__getitem__, "torch.Tensor.__getitem__"), (F.relu, "torch.nn.functional.relu"),
-                           (F.linear, "torch.nn.functional.linear"), (F.conv1d, "torch.nn.functional.conv1d"),
-                           (torch.special.i0e, "torch.special.i0e"), (torch.is_tensor, "torch.is_tensor"), (len, None)]:
+    for function, name in [
+        (torch.sum, "torch.sum"),
+        (torch.Tensor.sum, "torch.Tensor.sum"),
+        (torch.Tensor.shape.__get__, "torch.Tensor.shape.__get__"),
+        (torch.Tensor.grad.__set__, "torch.Tensor.grad.__set__"),
+        (torch.Tensor.__getitem__, "torch.Tensor.__getitem__"),
+        (F.relu, "torch.nn.functional.relu"),
+        (F.linear, "torch.nn.functional.linear"),
+        (F.conv1d, "torch.nn.functional.conv1d"),
+        (torch.special.i0e, "torch.special.i0e"),
+        (torch.is_tensor, "torch.is_tensor"),
+        (len, None),
+    ]:
         assert overrides.resolve_name(function) == name
     assert overrides.resolve_name(torch.norm) in ("torch.norm", "torch.functional.norm")
 
 
 def test_methods_and_properties(torch, overrides):
-    for function in (torch.Tensor.sum, torch.Tensor.add, torch.Tensor.__getitem__, torch.Tensor.shape.__get__,
-                     torch.Tensor.__add__):
+    for function in (
+        torch.Tensor.sum,
+        torch.Tensor.add,
+        torch.Tensor.__getitem__,
+        torch.Tensor.shape.__get__,
+        torch.Tensor.__add__,
+    ):
         assert overrides.is_tensor_method_or_property(function)
     for function in (torch.sum, torch.cat, torch.nn.functional.linear, len):
         assert not overrides.is_tensor_method_or_property(function)
@@ -189,14 +220,27 @@ def test_methods_and_properties(torch, overrides):
 def test_functions_that_can_be_answered(torch, overrides):
     found = overrides.get_overridable_functions()
     F = torch.nn.functional
-    for place, function in [(torch, torch.sum), (torch.Tensor, torch.Tensor.sum), (torch.Tensor, torch.Tensor.add),
-                            (F, F.relu), (F, F.cross_entropy), (torch.special, torch.special.i0e),
-                            (torch.Tensor.shape, torch.Tensor.shape.__get__)]:
+    for place, function in [
+        (torch, torch.sum),
+        (torch.Tensor, torch.Tensor.sum),
+        (torch.Tensor, torch.Tensor.add),
+        (F, F.relu),
+        (F, F.cross_entropy),
+        (torch.special, torch.special.i0e),
+        (torch.Tensor.shape, torch.Tensor.shape.__get__),
+    ]:
         assert function in found[place]
     functions = {f for group in found.values() for f in group}
     ignored = overrides.get_ignored_functions()
-    for function in (torch.is_tensor, torch.zeros, torch.tensor, torch.manual_seed, torch.from_numpy,
-                     torch.get_default_dtype, torch.arange):
+    for function in (
+        torch.is_tensor,
+        torch.zeros,
+        torch.tensor,
+        torch.manual_seed,
+        torch.from_numpy,
+        torch.get_default_dtype,
+        torch.arange,
+    ):
         assert function in ignored and function not in functions
 
 
@@ -211,8 +255,11 @@ def test_stand_ins_for_tests_have_the_signatures_of_the_functions(torch, overrid
 def test_every_function_that_can_be_answered_asks_as_in_pytorch(gradloom):
     """What PyTorch's own list has, under the names that gradloom has, is answered."""
     reference = pytest.importorskip("torch")
-    theirs = {name for function in reference.overrides.get_testing_overrides()
-              if (name := reference.overrides.resolve_name(function))}
+    theirs = {
+        name
+        for function in reference.overrides.get_testing_overrides()
+        if (name := reference.overrides.resolve_name(function))
+    }
 
     class Stop(Exception):
         pass
@@ -254,16 +301,38 @@ def find(gradloom, name):
 def test_the_modules_names_are_pytorchs(torch):
     module = import_module(f"{torch.__name__}.overrides")
     assert module is torch.overrides
-    for name in ("TorchFunctionMode", "BaseTorchFunctionMode", "enable_reentrant_dispatch", "get_ignored_functions",
-                 "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function",
-                 "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
-                 "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
-                 "get_default_nowrap_functions"):
+    for name in (
+        "TorchFunctionMode",
+        "BaseTorchFunctionMode",
+        "enable_reentrant_dispatch",
+        "get_ignored_functions",
+        "get_overridable_functions",
+        "get_testing_overrides",
+        "handle_torch_function",
+        "has_torch_function",
+        "has_torch_function_unary",
+        "has_torch_function_variadic",
+        "is_tensor_like",
+        "is_tensor_method_or_property",
+        "resolve_name",
+        "wrap_torch_function",
+        "get_default_nowrap_functions",
+    ):
         assert callable(getattr(module, name))
 
 
 def test_special_methods_have_pytorchs_names(torch):
-    names = {"__getitem__": "__getitem__", "__setitem__": "__setitem__", "__delitem__": "__delitem__",
-             "__rsub__": "__rsub__", "__invert__": "__invert__", "__pow__": "pow", "__ipow__": "pow_",
-             "__itruediv__": "__idiv__", "__rtruediv__": "__rdiv__", "__truediv__": "__truediv__", "norm": "norm"}
+    names = {
+        "__getitem__": "__getitem__",
+        "__setitem__": "__setitem__",
+        "__delitem__": "__delitem__",
+        "__rsub__": "__rsub__",
+        "__invert__": "__invert__",
+        "__pow__": "pow",
+        "__ipow__": "pow_",
+        "__itruediv__": "__idiv__",
+        "__rtruediv__": "__rdiv__",
+        "__truediv__": "__truediv__",
+        "norm": "norm",
+    }
     assert {method: getattr(torch.Tensor, method).__name__ for method in names} == names

@@ -12,6 +12,7 @@ import pytest
 @pytest.fixture
 def logging(torch):
     """A subclass that notes every function it sees, and its arguments, and answers as Tensor does."""
+
     class Logging(torch.Tensor):
         log: list = []
 
@@ -25,6 +26,7 @@ def logging(torch):
             found = [entry[0] for entry in cls.log]
             cls.log.clear()
             return found
+
     return Logging
 
 
@@ -32,6 +34,7 @@ def logging(torch):
 def plain(torch):
     class Plain(torch.Tensor):
         pass
+
     return Plain
 
 
@@ -59,36 +62,66 @@ def test_functions_and_methods_are_seen_with_the_arguments_as_they_were_passed(t
     assert logging.log == []
 
 
-BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "__floordiv__", "mod": "remainder",
-          "pow": "__pow__", "matmul": "matmul", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne",
-          "eq": "__eq__", "iadd": "add_", "isub": "sub_", "imul": "mul_", "itruediv": "div_",
-          "ifloordiv": "floor_divide_", "imod": "remainder_", "ipow": "__ipow__"}
+BINARY = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "floordiv": "__floordiv__",
+    "mod": "remainder",
+    "pow": "__pow__",
+    "matmul": "matmul",
+    "lt": "lt",
+    "le": "le",
+    "gt": "gt",
+    "ge": "ge",
+    "ne": "ne",
+    "eq": "__eq__",
+    "iadd": "add_",
+    "isub": "sub_",
+    "imul": "mul_",
+    "itruediv": "div_",
+    "ifloordiv": "floor_divide_",
+    "imod": "remainder_",
+    "ipow": "__ipow__",
+}
 
 
 @pytest.mark.parametrize("name", BINARY)
 def test_pythons_operators_are_seen_as_methods(torch, logging, name):
     x, y = make(torch, logging), torch.full((2,), 3.0)
     result = getattr(operator, name)(x, y)
-    (func, types, args, kwargs), = logging.log
+    ((func, types, args, kwargs),) = logging.log
     assert func == getattr(torch.Tensor, BINARY[name])
     assert logging in types and args[0] is x and args[1] is y and kwargs == {}
     assert type(result) is logging
 
 
-REFLECTED = {"add": "add", "sub": "__rsub__", "mul": "mul", "truediv": "__rtruediv__", "floordiv": "__rfloordiv__",
-             "mod": "__rmod__", "pow": "__rpow__", "lt": "gt", "ge": "le"}
+REFLECTED = {
+    "add": "add",
+    "sub": "__rsub__",
+    "mul": "mul",
+    "truediv": "__rtruediv__",
+    "floordiv": "__rfloordiv__",
+    "mod": "__rmod__",
+    "pow": "__rpow__",
+    "lt": "gt",
+    "ge": "le",
+}
 
 
 @pytest.mark.parametrize("name", REFLECTED)
 def test_reflected_operators_are_seen_with_the_tensor_first(torch, logging, name):
     x = make(torch, logging)
     assert type(getattr(operator, name)(2, x)) is logging
-    (func, _, args, _), = logging.log
+    ((func, _, args, _),) = logging.log
     assert func == getattr(torch.Tensor, REFLECTED[name]) and args[0] is x and args[1] == 2
 
 
-@pytest.mark.parametrize("name, method", [("and_", "__and__"), ("or_", "__or__"), ("xor", "__xor__"),
-                                          ("lshift", "__lshift__"), ("rshift", "__rshift__")])
+@pytest.mark.parametrize(
+    "name, method",
+    [("and_", "__and__"), ("or_", "__or__"), ("xor", "__xor__"), ("lshift", "__lshift__"), ("rshift", "__rshift__")],
+)
 def test_bitwise_operators(torch, logging, name, method):
     x = torch.tensor([5, 6]).as_subclass(logging)
     assert type(getattr(operator, name)(x, 1)) is logging
@@ -105,11 +138,16 @@ def test_unary_operators(torch, logging):
 def test_pythons_protocols_are_seen(torch, logging):
     x, s = make(torch, logging), torch.tensor(2).as_subclass(logging)
     assert [len(x), bool(s), int(s), float(s), complex(s), operator.index(s)] == [2, True, 2, 2.0, 2 + 0j, 2]
-    assert logging.seen() == [getattr(torch.Tensor, f"__{name}__")
-                              for name in ("len", "bool", "int", "float", "complex", "index")]
+    assert logging.seen() == [
+        getattr(torch.Tensor, f"__{name}__") for name in ("len", "bool", "int", "float", "complex", "index")
+    ]
     assert x[0].item() == 1.0 and 2.0 in x and x.tolist() == [1.0, 2.0]
-    assert logging.seen() == [torch.Tensor.__getitem__, torch.Tensor.item, torch.Tensor.__contains__,
-                              torch.Tensor.tolist]
+    assert logging.seen() == [
+        torch.Tensor.__getitem__,
+        torch.Tensor.item,
+        torch.Tensor.__contains__,
+        torch.Tensor.tolist,
+    ]
     x[0] = 3.0
     assert logging.seen() == [torch.Tensor.__setitem__]
     assert repr(x) == "Logging([3., 2.])" and logging.seen() == [torch.Tensor.__repr__]
@@ -119,16 +157,44 @@ def test_pythons_protocols_are_seen(torch, logging):
     assert hash(x) == id(x) and logging.seen() == []
 
 
-PROPERTIES = ("shape", "dtype", "device", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_leaf",
-              "grad_fn", "grad", "data", "output_nr", "retains_grad", "name", "_version", "_base", "T", "mT", "H", "mH",
-              "real", "is_sparse", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_mkldnn")
+PROPERTIES = (
+    "shape",
+    "dtype",
+    "device",
+    "layout",
+    "ndim",
+    "itemsize",
+    "nbytes",
+    "requires_grad",
+    "is_leaf",
+    "grad_fn",
+    "grad",
+    "data",
+    "output_nr",
+    "retains_grad",
+    "name",
+    "_version",
+    "_base",
+    "T",
+    "mT",
+    "H",
+    "mH",
+    "real",
+    "is_sparse",
+    "is_cuda",
+    "is_cpu",
+    "is_meta",
+    "is_quantized",
+    "is_nested",
+    "is_mkldnn",
+)
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_reading_an_attribute_is_seen_as_its_getter(torch, logging, name):
     x = torch.ones(2, 2).as_subclass(logging)
     getattr(x, name)
-    (func, types, args, kwargs), = logging.log
+    ((func, types, args, kwargs),) = logging.log
     assert func == getattr(torch.Tensor, name).__get__ and func.__name__ == "__get__"
     assert types == (logging,) and len(args) == 1 and args[0] is x and kwargs == {}
 
@@ -138,7 +204,7 @@ def test_setting_an_attribute_is_seen_as_its_setter(torch, logging, name, value)
     x = torch.Tensor._make_subclass(logging, torch.ones(2))
     value = torch.zeros(2) if value == "other" else value
     setattr(x, name, value)
-    (func, _, args, _), = logging.log
+    ((func, _, args, _),) = logging.log
     assert func == getattr(torch.Tensor, name).__set__ and args[0] is x and args[1] is value
 
 
@@ -153,13 +219,34 @@ def test_lists_of_tensors_are_looked_into(torch, logging):
 def test_functions_written_in_python_are_seen_as_such(torch, logging):
     x, y, F = torch.rand(2, 2).as_subclass(logging), torch.rand(2, 2), torch.nn.functional
     target = torch.tensor([0, 1])
-    calls = {torch.norm: (x,), torch.split: (x, 1), torch.unique: (x,), torch.tensordot: (x, y, 1),
-             torch.cdist: (y, x), torch.block_diag: (x, y), torch.broadcast_tensors: (x, y), torch.einsum: ("ij->i", x),
-             torch.atleast_1d: (x,), F.linear: (x, y), F.relu: (x,), F.softmax: (x, -1),
-             F.cross_entropy: (x, target), F.mse_loss: (y, x), F.gelu: (x,), F.layer_norm: (x, (2,)),
-             F.normalize: (x,), F.pad: (x, (1, 1)), F.embedding: (target, x), F.dropout: (x,), F.one_hot: (target,),
-             torch.nn.init.uniform_: (x,), torch.nn.init.constant_: (x, 1.0), torch.Tensor.norm: (x,),
-             torch.Tensor.split: (x, 1), torch.Tensor.unique: (x,)}
+    calls = {
+        torch.norm: (x,),
+        torch.split: (x, 1),
+        torch.unique: (x,),
+        torch.tensordot: (x, y, 1),
+        torch.cdist: (y, x),
+        torch.block_diag: (x, y),
+        torch.broadcast_tensors: (x, y),
+        torch.einsum: ("ij->i", x),
+        torch.atleast_1d: (x,),
+        F.linear: (x, y),
+        F.relu: (x,),
+        F.softmax: (x, -1),
+        F.cross_entropy: (x, target),
+        F.mse_loss: (y, x),
+        F.gelu: (x,),
+        F.layer_norm: (x, (2,)),
+        F.normalize: (x,),
+        F.pad: (x, (1, 1)),
+        F.embedding: (target, x),
+        F.dropout: (x,),
+        F.one_hot: (target,),
+        torch.nn.init.uniform_: (x,),
+        torch.nn.init.constant_: (x, 1.0),
+        torch.Tensor.norm: (x,),
+        torch.Tensor.split: (x, 1),
+        torch.Tensor.unique: (x,),
+    }
     for function, args in calls.items():
         result = function(*args)
         seen = logging.seen()
@@ -189,7 +276,7 @@ def test_saved_tensors_are_not_seen_while_backward_runs(torch, logging):
     logging.seen()
     torch.autograd.backward(y)
     assert logging.seen() == []
-    gradient, = torch.autograd.grad((x * x * x).sum().as_subclass(torch.Tensor), x, create_graph=True)
+    (gradient,) = torch.autograd.grad((x * x * x).sum().as_subclass(torch.Tensor), x, create_graph=True)
     assert torch.autograd.grad in logging.seen() and type(gradient) is logging
 
 
@@ -198,8 +285,24 @@ def test_saved_tensors_are_not_seen_while_backward_runs(torch, logging):
 
 def test_results_of_a_plain_subclass_are_of_that_class(torch, plain):
     x, y = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).as_subclass(plain), torch.ones(2, 2)
-    for result in (x + 1, 1 + x, y + x, x.sum(), torch.stack([y, x]), x[0], x.view(4), x.T, x.data, x.detach(),
-                   x.clone(), x > 1, x.double(), torch.zeros_like(x), x.new_zeros(3), torch.rand_like(x)):
+    for result in (
+        x + 1,
+        1 + x,
+        y + x,
+        x.sum(),
+        torch.stack([y, x]),
+        x[0],
+        x.view(4),
+        x.T,
+        x.data,
+        x.detach(),
+        x.clone(),
+        x > 1,
+        x.double(),
+        torch.zeros_like(x),
+        x.new_zeros(3),
+        torch.rand_like(x),
+    ):
         assert type(result) is plain
     assert type(x.shape) is torch.Size and type(x.tolist()) is list and type(x.sum().item()) is float
     assert repr(x[0]) == "Plain([1., 2.])" and repr(x[0].int()) == "Plain([1, 2], dtype=torch.int32)"
@@ -240,6 +343,7 @@ def test_attributes_of_an_instance_stay_with_it(torch):
 def dumps(x):
     """Pickled as if its class could be imported."""
     import sys
+
     cls = type(x)
     cls.__qualname__ = cls.__name__
     setattr(sys.modules[cls.__module__], cls.__name__, cls)
@@ -280,7 +384,7 @@ def test_gradients_are_plain_and_the_graph_has_aliases(torch, plain):
     assert y.grad_fn.next_functions[0][0].name() == "MulBackward0"
     y.sum().backward()
     assert type(x.grad) is torch.Tensor and x.grad.tolist() == [2.0, 2.0] and x.is_leaf
-    gradient, = torch.autograd.grad((x * x).sum(), x)
+    (gradient,) = torch.autograd.grad((x * x).sum(), x)
     assert type(gradient) is plain
     seen = []
     x.register_hook(lambda g: seen.append(type(g)))
@@ -290,8 +394,8 @@ def test_gradients_are_plain_and_the_graph_has_aliases(torch, plain):
 
 def test_second_derivatives_through_a_subclass(torch, plain):
     x = torch.Tensor._make_subclass(plain, torch.tensor([1.0, 2.0]), True)
-    first, = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
-    second, = torch.autograd.grad(first.sum(), x)
+    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
     assert second.tolist() == [6.0, 12.0]
 
 
@@ -335,6 +439,7 @@ def test_parameters_and_buffers_are_plain_tensors_to_functions(torch):
 def answering(torch, name, answer, base=None):
     def answers(cls, func, types, args=(), kwargs=None):
         return answer(cls, func, types, args, kwargs or {})
+
     return type(name, (base or torch.Tensor,), {"__torch_function__": classmethod(answers)})
 
 
@@ -349,16 +454,26 @@ def test_subclasses_answer_before_their_bases_else_from_left_to_right(torch):
     B = answering(torch, "B", note)
     A2 = answering(torch, "A2", note, A)
     a, b, a2 = (torch.ones(1).as_subclass(cls) for cls in (A, B, A2))
-    for args, expected in [((a, b), "A B"), ((b, a), "B A"), ((a, a2), "A2 A"), ((a2, a), "A2 A"),
-                           ((b, a2), "B A2"), ((a, a), "A")]:
+    for args, expected in [
+        ((a, b), "A B"),
+        ((b, a), "B A"),
+        ((a, a2), "A2 A"),
+        ((a2, a), "A2 A"),
+        ((b, a2), "B A2"),
+        ((a, a), "A"),
+    ]:
         order.clear()
-        with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.add'; all __torch_function__ handlers "
-                                            "returned NotImplemented"):
+        with pytest.raises(
+            TypeError,
+            match="Multiple dispatch failed for 'torch.add'; all __torch_function__ handlers returned NotImplemented",
+        ):
             torch.add(*args)
         assert order == expected.split()
     order.clear()
-    with pytest.raises(TypeError, match="tensor subclass <class '.*A2'>\n  - tensor subclass <class '.*A'>\n  - tensor "
-                                        "subclass <class '.*B'>"):
+    with pytest.raises(
+        TypeError,
+        match="tensor subclass <class '.*A2'>\n  - tensor subclass <class '.*A'>\n  - tensor subclass <class '.*B'>",
+    ):
         torch.cat([a, b, a2])
     assert order == ["A2", "A", "B"]
 
@@ -403,6 +518,7 @@ def test_the_answer_may_be_anything(torch):
 def test_errors_of_an_answer_pass_through(torch):
     def fail(cls, func, types, args, kwargs):
         raise ValueError("not today")
+
     a = torch.ones(2).as_subclass(answering(torch, "A", fail))
     for call in (lambda: torch.sum(a), lambda: a + 1, lambda: a.shape):
         with pytest.raises(ValueError, match="not today"):
@@ -438,6 +554,7 @@ def test_an_answer_may_call_the_function_on_plain_tensors(torch):
     def unwrap(cls, func, types, args, kwargs):
         plain = [a.as_subclass(torch.Tensor) if isinstance(a, cls) else a for a in args]
         return ("unwrapped", func(*plain, **kwargs))
+
     a = torch.ones(2).as_subclass(answering(torch, "A", unwrap))
     label, result = torch.add(a, 1, alpha=2)
     assert label == "unwrapped" and type(result) is torch.Tensor and result.tolist() == [3.0, 3.0]

@@ -56,11 +56,19 @@ MULTI = {
 EACH_VIEW = pytest.mark.parametrize("make, node", VIEWS.values(), ids=VIEWS)
 EACH_MULTI = pytest.mark.parametrize("make, node", MULTI.values(), ids=MULTI)
 COPIES = {
-    "clone": lambda b: b.clone(), "index by a list": lambda b: b[[0, 2]], "index by a mask": lambda b: b[b > 0],
-    "flatten of what is not contiguous": lambda b: b.t().flatten(), "repeat": lambda b: b.repeat(1, 1),
-    "contiguous of what is not": lambda b: b.t().contiguous(), "diag": lambda b: b.diag(), "flip": lambda b: b.flip(0),
-    "index_select": lambda b: b.index_select(0, b.argmax(0)[:1]), "narrow_copy": lambda b: b.narrow_copy(0, 0, 1),
-    "to of another dtype": lambda b: b.float(), "detach": lambda b: b.detach(), "roll": lambda b: b.roll(1),
+    "clone": lambda b: b.clone(),
+    "index by a list": lambda b: b[[0, 2]],
+    "index by a mask": lambda b: b[b > 0],
+    "flatten of what is not contiguous": lambda b: b.t().flatten(),
+    "repeat": lambda b: b.repeat(1, 1),
+    "contiguous of what is not": lambda b: b.t().contiguous(),
+    "diag": lambda b: b.diag(),
+    "flip": lambda b: b.flip(0),
+    "index_select": lambda b: b.index_select(0, b.argmax(0)[:1]),
+    "narrow_copy": lambda b: b.narrow_copy(0, 0, 1),
+    "to of another dtype": lambda b: b.float(),
+    "detach": lambda b: b.detach(),
+    "roll": lambda b: b.roll(1),
 }
 
 
@@ -133,7 +141,9 @@ def test_a_view_of_a_view_has_the_root_as_its_base(torch, a):
     view = b[1:].t()[0].unsqueeze(0)
     assert view._base is b
     assert [type(view.grad_fn).__name__, type(view.grad_fn.next_functions[0][0]).__name__] == [
-        "UnsqueezeBackward0", "SelectBackward0"]
+        "UnsqueezeBackward0",
+        "SelectBackward0",
+    ]
 
 
 def test_a_view_keeps_its_base_alive(torch):
@@ -206,12 +216,12 @@ def test_writes_to_base_and_view_in_turns(torch, a, make, node):
 def test_second_derivatives_through_a_written_view(torch, a, make, node):
     b = a * 1
     make(b).mul_(a[0, 0])
-    first, = torch.autograd.grad((b ** 3).sum(), a, create_graph=True)
-    found, = torch.autograd.grad(first.sum(), a)
+    (first,) = torch.autograd.grad((b**3).sum(), a, create_graph=True)
+    (found,) = torch.autograd.grad(first.sum(), a)
     mask = mask_of(torch, make)
     c = torch.where(mask > 0, a * a[0, 0], a)
-    expected_first, = torch.autograd.grad((c ** 3).sum(), a, create_graph=True)
-    expected, = torch.autograd.grad(expected_first.sum(), a)
+    (expected_first,) = torch.autograd.grad((c**3).sum(), a, create_graph=True)
+    (expected,) = torch.autograd.grad(expected_first.sum(), a)
     assert close(torch, first, expected_first) and close(torch, found, expected)
 
 
@@ -305,8 +315,10 @@ def test_one_of_several_views_must_not_be_used_after_a_write_to_the_base(torch, 
     views = make(b)
     b.mul_(2)
     for use in (lambda: views[0] * 2, lambda: views[0].grad_fn):
-        with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified "
-                                               f"inplace. {SEVERAL}"):
+        with pytest.raises(
+            RuntimeError,
+            match=f"is a view and its base or another view of its base has been modified inplace. {SEVERAL}",
+        ):
             use()
 
 
@@ -324,8 +336,10 @@ def test_several_views_may_be_written_to_where_nothing_is_recorded(torch, a, mak
 # --- views made while nothing is recorded ---------------------------------------------------------
 
 
-MODES = {"no_grad": "A view was created in no_grad mode and is being modified inplace with grad mode enabled",
-         "inference_mode": "A view was created in inference mode and is being modified inplace in normal mode"}
+MODES = {
+    "no_grad": "A view was created in no_grad mode and is being modified inplace with grad mode enabled",
+    "inference_mode": "A view was created in inference mode and is being modified inplace in normal mode",
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -387,8 +401,11 @@ def test_a_view_made_in_no_grad_must_not_be_made_anew(torch, a):
     with torch.no_grad():
         view = b[0]
     b.mul_(2)
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or another view of its "
-                                           "base has been modified inplace with grad mode enabled"):
+    with pytest.raises(
+        RuntimeError,
+        match="A view was created in no_grad mode and its base or another view of its "
+        "base has been modified inplace with grad mode enabled",
+    ):
         view.grad_fn  # noqa: B018
 
 
@@ -564,10 +581,12 @@ def test_as_strided_in_place_changes_what_a_tensor_shows(torch, a):
 
 
 def test_as_strided_beyond_the_memory_is_refused(torch, a):
-    for arguments, said in ((((2, 3), (9, 9)), "are out of bounds for storage of size 96"),
-                            (((2,), (1,), 20), "out of bounds for storage"),
-                            (((2,), (-1,)), "Negative strides are not supported"),
-                            (((-1,), (1,)), "Storage size calculation overflowed with sizes="),
-                            (((2,), (1, 1)), "mismatch in length of strides and shape")):
+    for arguments, said in (
+        (((2, 3), (9, 9)), "are out of bounds for storage of size 96"),
+        (((2,), (1,), 20), "out of bounds for storage"),
+        (((2,), (-1,)), "Negative strides are not supported"),
+        (((-1,), (1,)), "Storage size calculation overflowed with sizes="),
+        (((2,), (1, 1)), "mismatch in length of strides and shape"),
+    ):
         with pytest.raises(RuntimeError, match=said):
             a.as_strided(*arguments)

@@ -26,7 +26,7 @@ def test_gradients_flow_to_what_is_mapped_and_to_what_is_shared(torch, x):
 
 def test_gradients_go_through_vmap_twice(torch, x):
     a = x.clone().requires_grad_()
-    (first,) = torch.autograd.grad(torch.vmap(lambda r: (r ** 3).sum())(a).sum(), a, create_graph=True)
+    (first,) = torch.autograd.grad(torch.vmap(lambda r: (r**3).sum())(a).sum(), a, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), a)
     close(torch, second, 6 * x)
 
@@ -60,7 +60,7 @@ def test_is_grads_batched_makes_one_pass(torch, x):
 def test_batched_gradients_can_be_differentiated(torch, x):
     a = x.clone().requires_grad_()
     eye = torch.eye(3, dtype=torch.float64)
-    y = (a[0] ** 3)
+    y = a[0] ** 3
     (rows,) = torch.autograd.grad(y, a, eye, create_graph=True, is_grads_batched=True)
     (second,) = torch.autograd.grad(rows.sum(), a)
     expected = torch.zeros_like(x)
@@ -92,7 +92,7 @@ def test_vectorized_hessians_are_the_same(torch, x, strategy):
 
 def test_a_vectorized_jacobian_can_be_differentiated(torch, x):
     a = x[0].clone().requires_grad_()
-    found = torch.autograd.functional.jacobian(lambda t: t ** 3, a, create_graph=True, vectorize=True)
+    found = torch.autograd.functional.jacobian(lambda t: t**3, a, create_graph=True, vectorize=True)
     (second,) = torch.autograd.grad(found.sum(), a)
     close(torch, second, 6 * x[0])
 
@@ -117,14 +117,17 @@ def test_gradcheck_of_batched_gradients_wants_operators_that_vmap_knows(torch, x
         torch.autograd.gradcheck(Item.apply, inputs, check_batched_grad=True)
     with pytest.raises(RuntimeError, match="failed while testing batched gradient computation with forward-mode AD"):
         torch.autograd.gradcheck(Item.apply, inputs, check_forward_ad=True, check_batched_forward_grad=True)
-    assert torch.autograd.gradcheck(torch.sin, inputs, check_batched_grad=True, check_forward_ad=True,
-                                    check_batched_forward_grad=True)
+    assert torch.autograd.gradcheck(
+        torch.sin, inputs, check_batched_grad=True, check_forward_ad=True, check_batched_forward_grad=True
+    )
 
 
 # --- custom Functions -------------------------------------------------------------------------------------------------
 
+
 def product(torch, **members):
     """A Function of two tensors and a number."""
+
     class Product(torch.autograd.Function):
         @staticmethod
         def forward(a, b, k):
@@ -245,12 +248,12 @@ def test_autograd_grad_within_vmap_is_that_of_each_example(gradloom):
 
     def f(a):
         a = a.detach().requires_grad_()
-        (first,) = gradloom.autograd.grad((a ** 3).sum(), a, create_graph=True)
+        (first,) = gradloom.autograd.grad((a**3).sum(), a, create_graph=True)
         (second,) = gradloom.autograd.grad(first.sum(), a)
         return first.detach(), second
 
     first, second = gradloom.vmap(f)(t)
-    assert gradloom.equal(first, 3 * t ** 2) and gradloom.equal(second, 6 * t)
+    assert gradloom.equal(first, 3 * t**2) and gradloom.equal(second, 6 * t)
 
 
 def test_hooks_on_a_mapped_tensor_see_a_gradient_of_each_example(gradloom):
@@ -268,6 +271,7 @@ def test_hooks_on_a_mapped_tensor_see_a_gradient_of_each_example(gradloom):
 
 # --- custom functions whose arguments and results hold tensors in lists and dicts ------------------------------------
 
+
 def of_lists(torch, **members):
     class Made(torch.autograd.Function):
         @staticmethod
@@ -277,6 +281,7 @@ def of_lists(torch, **members):
         @staticmethod
         def setup_context(ctx, inputs, output):
             ctx.first = inputs[0][0]
+
     for name, member in members.items():
         setattr(Made, name, member)
     return Made.apply
@@ -288,6 +293,7 @@ def test_a_vmap_staticmethod_is_told_of_tensors_in_lists_and_dicts(torch):
     def vmap(info, in_dims, values, named):
         seen.append((in_dims, values[0].shape))
         return (values[0] * 2 + named["b"], [values[0], {"all": values[0] * 3}]), (0, [0, {"all": 0}])
+
     function = of_lists(torch, vmap=staticmethod(vmap))
     y = torch.ones(2, 4)
     found = torch.vmap(lambda y: function([y, 3], {"b": torch.ones(4)}))(y)

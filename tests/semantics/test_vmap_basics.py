@@ -130,13 +130,19 @@ MISTAKES = {
     "no dimension": (lambda t, x: t.vmap(lambda a: a)(x[0, 0]), ValueError, "dimensionality 0"),
     "in_dims of another type": (lambda t, x: t.vmap(lambda a: a, in_dims="a")(x), ValueError, "expected `in_dims`"),
     "in_dims None": (lambda t, x: t.vmap(lambda a: a, in_dims=None)(x), ValueError, "expected `in_dims`"),
-    "in_dims of another structure": (lambda t, x: t.vmap(lambda a: a, in_dims=(0, 0))(x), ValueError,
-                                     "in_dims is not compatible with the structure of `inputs`"),
+    "in_dims of another structure": (
+        lambda t, x: t.vmap(lambda a: a, in_dims=(0, 0))(x),
+        ValueError,
+        "in_dims is not compatible with the structure of `inputs`",
+    ),
     "in_dim no integer": (lambda t, x: t.vmap(lambda a: a, in_dims=(1.5,))(x), ValueError, "either an integer"),
     "sizes differ": (lambda t, x: t.vmap(lambda a, b: a)(x, x.t()), ValueError, r"got sizes \[4, 3\]"),
     "no inputs": (lambda t, x: t.vmap(lambda: 1)(), ValueError, "got no inputs"),
-    "out_dims of another structure": (lambda t, x: t.vmap(lambda a: a, out_dims=(0, 1))(x), ValueError,
-                                      "out_dims is not compatible with the structure of `outputs`"),
+    "out_dims of another structure": (
+        lambda t, x: t.vmap(lambda a: a, out_dims=(0, 1))(x),
+        ValueError,
+        "out_dims is not compatible with the structure of `outputs`",
+    ),
     "out_dims of another type": (lambda t, x: t.vmap(lambda a: a, out_dims="a")(x), ValueError, "must be an int, None"),
     "out_dim out of range": (lambda t, x: t.vmap(lambda a: a, out_dims=7)(x), IndexError, "Dimension out of range"),
     "no tensor returned": (lambda t, x: t.vmap(lambda a: 3)(x), ValueError, "must only return Tensors"),
@@ -155,13 +161,22 @@ MISTAKES = {
     "masked_select": (lambda t, x: t.vmap(lambda a: t.masked_select(a, a > 0))(x), RuntimeError, "vmap over"),
     "nonzero": (lambda t, x: t.vmap(t.nonzero)(x), RuntimeError, "dynamic shape"),
     "unique": (lambda t, x: t.vmap(t.unique)(x), RuntimeError, "dynamic shape"),
-    "in place": (lambda t, x: t.vmap(lambda a: t.zeros(3, dtype=a.dtype).copy_(a))(x), RuntimeError,
-                 "there exists a Tensor `other` in extra_args"),
-    "setitem": (lambda t, x: t.vmap(lambda a: t.zeros(3, dtype=a.dtype).__setitem__(0, a[0]))(x), RuntimeError,
-                "there exists a Tensor `other` in extra_args"),
+    "in place": (
+        lambda t, x: t.vmap(lambda a: t.zeros(3, dtype=a.dtype).copy_(a))(x),
+        RuntimeError,
+        "there exists a Tensor `other` in extra_args",
+    ),
+    "setitem": (
+        lambda t, x: t.vmap(lambda a: t.zeros(3, dtype=a.dtype).__setitem__(0, a[0]))(x),
+        RuntimeError,
+        "there exists a Tensor `other` in extra_args",
+    ),
     "out": (lambda t, x: t.vmap(lambda a: t.add(a, 1, out=t.zeros(3, dtype=a.dtype)))(x), RuntimeError, "out="),
-    "backward": (lambda t, x: t.vmap(lambda a: (a * a).sum().backward())(x.clone().requires_grad_()), RuntimeError,
-                 r"backward\(\) called inside"),
+    "backward": (
+        lambda t, x: t.vmap(lambda a: (a * a).sum().backward())(x.clone().requires_grad_()),
+        RuntimeError,
+        r"backward\(\) called inside",
+    ),
 }
 
 
@@ -187,6 +202,7 @@ def test_a_tensor_that_outlives_its_vmap_says_so(gradloom):
 
 def test_an_operator_without_a_rule_is_called_for_each_example_and_warns_once(gradloom):
     from gradloom.batching import answer
+
     answer._warned.discard("histc")
     t = gradloom.rand(3, 5)
     with pytest.warns(UserWarning, match="performance drop because we have not yet implemented the batching rule"):
@@ -196,12 +212,13 @@ def test_an_operator_without_a_rule_is_called_for_each_example_and_warns_once(gr
 
 
 def test_each_example_may_have_an_index_of_its_own(torch):
-    x, places = torch.arange(6.).reshape(2, 3), torch.tensor([1, 2])
+    x, places = torch.arange(6.0).reshape(2, 3), torch.tensor([1, 2])
     assert torch.vmap(lambda a, i: a[i])(x, places).tolist() == [1.0, 5.0]
 
     def assigned(a, i, value):
         a = a.clone()
         a[i] = value
         return a
+
     found = torch.vmap(assigned)(x, places, torch.tensor([10.0, 20.0]))
     assert found.tolist() == [[0.0, 10.0, 2.0], [3.0, 4.0, 20.0]]

@@ -50,10 +50,11 @@ def test_numbers_promote_as_outside(torch):
     ints = torch.arange(3)
     same(torch, torch.vmap(lambda a: a + 0.5)(ints), ints + 0.5)
     same(torch, torch.vmap(lambda a: 2 / a)(ints + 1), 2 / (ints + 1))
-    same(torch, torch.vmap(lambda a: a ** 2)(ints), ints ** 2)
+    same(torch, torch.vmap(lambda a: a**2)(ints), ints**2)
 
 
 # --- indices ----------------------------------------------------------------------------------------------------------
+
 
 def test_numbers_and_slices_select_as_in_one_example(torch, x):
     t = torch.arange(24.0).reshape(2, 3, 4)
@@ -87,8 +88,13 @@ def test_a_mask_that_all_examples_share_selects(torch, x):
 
 def test_gather_scatter_and_their_kin_take_batched_indices(torch, x):
     i = torch.tensor([[0, 1], [2, 2], [1, 0], [0, 0]])
-    for f in (lambda a, k: a.gather(0, k), lambda a, k: a.scatter_add(0, k, a[:2]), lambda a, k: a.index_select(0, k),
-              lambda a, k: a.index_add(0, k, a[:2]), lambda a, k: torch.take(a, k)):
+    for f in (
+        lambda a, k: a.gather(0, k),
+        lambda a, k: a.scatter_add(0, k, a[:2]),
+        lambda a, k: a.index_select(0, k),
+        lambda a, k: a.index_add(0, k, a[:2]),
+        lambda a, k: torch.take(a, k),
+    ):
         same(torch, torch.vmap(f)(x, i), torch.stack([f(*one) for one in zip(x, i, strict=True)]))
 
 
@@ -103,6 +109,7 @@ def test_items_can_be_set_in_what_is_mapped(torch, x):
 
 
 # --- writes in place --------------------------------------------------------------------------------------------------
+
 
 def test_writes_reach_the_tensor_that_is_mapped(torch, x):
     t = x.clone()
@@ -145,8 +152,11 @@ def test_views_follow_a_write(torch, x):
 # --- random numbers ---------------------------------------------------------------------------------------------------
 
 DRAWS = {
-    "rand": lambda t, a: t.rand(3), "randn": lambda t, a: t.randn(3), "randint": lambda t, a: t.randint(99, (3,)),
-    "randn_like": lambda t, a: t.randn_like(a), "uniform_": lambda t, a: a.clone().uniform_(),
+    "rand": lambda t, a: t.rand(3),
+    "randn": lambda t, a: t.randn(3),
+    "randint": lambda t, a: t.randint(99, (3,)),
+    "randn_like": lambda t, a: t.randn_like(a),
+    "uniform_": lambda t, a: a.clone().uniform_(),
     "randperm": lambda t, a: t.randperm(40),
 }
 
@@ -198,6 +208,7 @@ def test_the_seed_decides(torch):
 
 # --- layers -----------------------------------------------------------------------------------------------------------
 
+
 def test_convolutions_of_one_weight_or_many(torch):
     torch.manual_seed(1)
     images, weights, bias = torch.randn(3, 2, 2, 6, 6), torch.randn(3, 4, 2, 3, 3), torch.randn(3, 4)
@@ -238,19 +249,24 @@ def test_batch_norm_cannot_update_statistics_that_examples_share(torch):
 
 # --- operators from elsewhere -----------------------------------------------------------------------------------------
 
+
 def test_operators_that_are_defined_at_run_time_follow_the_same_rules(gradloom):
-    definition = gradloom.ops.define("""
+    definition = gradloom.ops.define(
+        """
     - func: softabs_of(Tensor self, Tensor eps) -> Tensor
       tags: pointwise
       kernel: xp.sqrt(self * self + eps * eps)
     - func: largest_of(Tensor self, int dim) -> Tensor
       batch: dims(dim)
       kernel: self.max(axis=dim)
-    """, """
+    """,
+        """
     - name: softabs_of(Tensor self, Tensor eps) -> Tensor
       self: grad * (self / result)
       eps: grad * (eps / result)
-    """, namespace="for_vmap")
+    """,
+        namespace="for_vmap",
+    )
     try:
         t, eps = gradloom.arange(6.0).reshape(2, 3), gradloom.ones(3)
         softabs, largest = gradloom.ops.for_vmap.softabs_of, gradloom.ops.for_vmap.largest_of

@@ -31,8 +31,10 @@ def _pair(torch):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
-            one, other = (func(*tree.tree_map_only(cls, part, args), **tree.tree_map_only(cls, part, kwargs))
-                          for part in (lambda t: t.a, lambda t: t.b))
+            one, other = (
+                func(*tree.tree_map_only(cls, part, args), **tree.tree_map_only(cls, part, kwargs))
+                for part in (lambda t: t.a, lambda t: t.b)
+            )
             if func._schema.name.endswith("_"):
                 return args[0]
             return tree.tree_map(lambda a, b: cls(a, b) if isinstance(a, torch.Tensor) else a, one, other)
@@ -43,11 +45,20 @@ def _pair(torch):
 
 
 _OPTIMIZERS = [
-    ("SGD", {"lr": 0.1}), ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "maximize": True}),
-    ("Adam", {"lr": 0.1}), ("Adam", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
-    ("AdamW", {"lr": 0.1, "amsgrad": True}), ("RMSprop", {"momentum": 0.5, "centered": True}), ("Adagrad", {"lr": 0.1}),
-    ("Adadelta", {"weight_decay": 0.1}), ("Adamax", {}), ("NAdam", {}), ("RAdam", {}), ("Rprop", {}), ("ASGD", {}),
+    ("Adam", {"lr": 0.1}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("AdamW", {"lr": 0.1, "amsgrad": True}),
+    ("RMSprop", {"momentum": 0.5, "centered": True}),
+    ("Adagrad", {"lr": 0.1}),
+    ("Adadelta", {"weight_decay": 0.1}),
+    ("Adamax", {}),
+    ("NAdam", {}),
+    ("RAdam", {}),
+    ("Rprop", {}),
+    ("ASGD", {}),
     ("LBFGS", {"lr": 0.1}),
 ]
 

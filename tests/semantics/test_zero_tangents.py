@@ -31,8 +31,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "first", "second", "expected"), [case[1:] for case in CASES],
-                         ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("operator", "first", "second", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_what_has_no_tangent_does_not_spoil_the_tangent_of_the_other(torch, operator, first, second, expected):
     found = tangents(torch, operator(torch), torch.tensor(first), torch.tensor(second))
     for got, wanted in zip(found, expected, strict=True):

@@ -16,8 +16,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"gradloom": "src/gradloom", "gradloom/codegen": "codegen", "gradloom/generated": "generated",
-           "gradloom/_stubs": "generated/stubs/gradloom-stubs/_stubs"}
+FOLDERS = {
+    "gradloom": "src/gradloom",
+    "gradloom/codegen": "codegen",
+    "gradloom/generated": "generated",
+    "gradloom/_stubs": "generated/stubs/gradloom-stubs/_stubs",
+}
 _IGNORED = shutil.ignore_patterns("__pycache__", "stubs")
 _MYPY_ERROR = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*?)(?:  \[(?P<code>[\w-]+)\])?$")
 
@@ -48,9 +52,26 @@ def environment(folder: Path, layout: str) -> Path:
 def mypy(python: Path, cache: Path, *files: Path) -> Found:
     """The errors that `mypy --strict` reports."""
     pytest.importorskip("mypy")
-    done = subprocess.run([sys.executable, "-m", "mypy", "--config-file=", "--strict", "--no-error-summary",
-                           "--show-absolute-path", "--hide-error-context", "--no-pretty", f"--cache-dir={cache}",
-                           "--python-executable", python, *files], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--config-file=",
+            "--strict",
+            "--no-error-summary",
+            "--show-absolute-path",
+            "--hide-error-context",
+            "--no-pretty",
+            f"--cache-dir={cache}",
+            "--python-executable",
+            python,
+            *files,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found: Found = defaultdict(list)
     for line in done.stdout.splitlines():
@@ -71,10 +92,15 @@ def pyright(python: Path, *files: Path) -> Found:
     folder.mkdir(exist_ok=True)
     for copy, file in copies.items():
         shutil.copy(file, copy)
-    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", python, *copies],
-                          capture_output=True, text=True, timeout=300, cwd=folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", python, *copies],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+    )
     try:
-        report = json.loads(done.stdout[done.stdout.index("{"):])
+        report = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:
         pytest.skip(f"pyright does not run here: {(done.stderr or done.stdout).strip()[-300:]}")
     found: Found = defaultdict(list)

@@ -17,8 +17,10 @@ import pytest
 
 from .checkers import environment
 
-PUBLIC = frozenset("amp device dtype func library linalg nn ops optim random serialization signal size special storage "
-                   "types utils".split())
+PUBLIC = frozenset(
+    "amp device dtype func library linalg nn ops optim random serialization signal size special storage "
+    "types utils".split()
+)
 LEAST = 0.985
 
 
@@ -30,17 +32,25 @@ def test_nearly_all_of_the_public_interface_is_typed(tmp_path):
     (site,) = python.parents[1].glob("lib/*/site-packages")
     shutil.move(tmp_path / "site" / "gradloom", site / "gradloom")  # pyright looks for py.typed there only
     (tmp_path / "empty").mkdir()
-    activated = os.environ | {"VIRTUAL_ENV": str(python.parents[1]),
-                              "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run([sys.executable, "-m", "pyright", "--verifytypes", "gradloom", "--ignoreexternal",
-                           "--outputjson"], cwd=tmp_path / "empty", env=activated, capture_output=True, text=True,
-                          timeout=300)
+    activated = os.environ | {
+        "VIRTUAL_ENV": str(python.parents[1]),
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--verifytypes", "gradloom", "--ignoreexternal", "--outputjson"],
+        cwd=tmp_path / "empty",
+        env=activated,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     try:
-        symbols = json.loads(done.stdout[done.stdout.index("{"):])["typeCompleteness"]["symbols"]
+        symbols = json.loads(done.stdout[done.stdout.index("{") :])["typeCompleteness"]["symbols"]
     except (ValueError, KeyError):
         pytest.skip(f"pyright does not run here: {(done.stderr or done.stdout).strip()[-300:]}")
-    public = [s for s in symbols if s["isExported"] and (
-        s["name"].count(".") == 1 or s["name"].split(".")[1] in PUBLIC)]
+    public = [
+        s for s in symbols if s["isExported"] and (s["name"].count(".") == 1 or s["name"].split(".")[1] in PUBLIC)
+    ]
     unknown = sorted(s["name"] for s in public if not s["isTypeKnown"])
     assert len(public) > 2000, done.stdout[:500]
     assert len(unknown) <= (1 - LEAST) * len(public), unknown

@@ -31,8 +31,9 @@ def cache(tmp_path_factory) -> Path:
 
 
 def _told(found) -> str:
-    return "\n".join(f"{file}:{line}: {text} [{code}]" for (file, line), errors in found.items()
-                     for code, text in errors)
+    return "\n".join(
+        f"{file}:{line}: {text} [{code}]" for (file, line), errors in found.items() for code, text in errors
+    )
 
 
 def _expected(checker: int) -> dict[int, str]:

@@ -18,13 +18,35 @@ from gradloom import nn
 
 from .checkers import ROOT, environment, mypy
 
-MODULES = ("gradloom", "gradloom.nn", "gradloom.nn.functional", "gradloom.nn.init", "gradloom.nn.utils",
-           "gradloom.optim", "gradloom.optim.lr_scheduler", "gradloom.special", "gradloom.linalg", "gradloom.autograd",
-           "gradloom.autograd.forward_ad", "gradloom.autograd.functional", "gradloom.autograd.graph",
-           "gradloom.random", "gradloom.return_types", "gradloom.signal.windows", "gradloom.types")
-CLASSES = {"gradloom.Tensor": gradloom.Tensor, "nn.Module": nn.Module, "nn.Parameter": nn.Parameter,
-           "gradloom.Generator": gradloom.Generator, "gradloom.Size": gradloom.Size, "gradloom.dtype": gradloom.dtype,
-           "gradloom.optim.Optimizer": gradloom.optim.Optimizer, "gradloom.autograd.Node": gradloom.autograd.Node}
+MODULES = (
+    "gradloom",
+    "gradloom.nn",
+    "gradloom.nn.functional",
+    "gradloom.nn.init",
+    "gradloom.nn.utils",
+    "gradloom.optim",
+    "gradloom.optim.lr_scheduler",
+    "gradloom.special",
+    "gradloom.linalg",
+    "gradloom.autograd",
+    "gradloom.autograd.forward_ad",
+    "gradloom.autograd.functional",
+    "gradloom.autograd.graph",
+    "gradloom.random",
+    "gradloom.return_types",
+    "gradloom.signal.windows",
+    "gradloom.types",
+)
+CLASSES = {
+    "gradloom.Tensor": gradloom.Tensor,
+    "nn.Module": nn.Module,
+    "nn.Parameter": nn.Parameter,
+    "gradloom.Generator": gradloom.Generator,
+    "gradloom.Size": gradloom.Size,
+    "gradloom.dtype": gradloom.dtype,
+    "gradloom.optim.Optimizer": gradloom.optim.Optimizer,
+    "gradloom.autograd.Node": gradloom.autograd.Node,
+}
 STUBS = ROOT / "generated" / "stubs" / "gradloom-stubs" / "_stubs"
 _FROM_PYTHON = {"annotations", "TYPE_CHECKING", "Any"}
 
@@ -64,11 +86,17 @@ def test_mypy_knows_every_name_that_exists(tmp_path):
     imports = ["import gradloom", "from gradloom import nn", *(f"import {module}" for module in MODULES)]
     program.write_text("\n".join([*imports, *expressions, ""]))
     found = mypy(environment(tmp_path, "editable"), tmp_path / "cache", program)
-    unknown = [expressions[line - 1 - len(imports)] for (_, line), errors in found.items()
-               for code, _ in errors if code in ("attr-defined", "name-defined")]
+    unknown = [
+        expressions[line - 1 - len(imports)]
+        for (_, line), errors in found.items()
+        for code, _ in errors
+        if code in ("attr-defined", "name-defined")
+    ]
     assert len(expressions) > 1500
-    assert not unknown, (f"type checkers do not know {unknown}: in a module, import such a name as `x as x`; what is "
-                         "bound to Tensor dynamically is declared in _tensor_members.py")
+    assert not unknown, (
+        f"type checkers do not know {unknown}: in a module, import such a name as `x as x`; what is "
+        "bound to Tensor dynamically is declared in _tensor_members.py"
+    )
 
 
 def _functions(path: Path) -> set[str]:
@@ -76,8 +104,9 @@ def _functions(path: Path) -> set[str]:
 
 
 def _members(path: Path, name: str) -> set[str]:
-    (body,) = (node.body for node in ast.parse(path.read_text()).body
-               if isinstance(node, ast.ClassDef) and node.name == name)
+    (body,) = (
+        node.body for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name
+    )
     return {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
@@ -122,8 +151,15 @@ def test_every_operator_has_a_stub_and_every_stub_an_operator():
 
 def test_named_results_have_the_fields_that_the_stub_says():
     stub = ast.parse((STUBS / "return_types.pyi").read_text())
-    fields = {node.name: [f.name for f in node.body if isinstance(f, ast.FunctionDef) and not f.name.startswith("_")
-                          and f.name != "n_fields"] for node in stub.body if isinstance(node, ast.ClassDef)}
+    fields = {
+        node.name: [
+            f.name
+            for f in node.body
+            if isinstance(f, ast.FunctionDef) and not f.name.startswith("_") and f.name != "n_fields"
+        ]
+        for node in stub.body
+        if isinstance(node, ast.ClassDef)
+    }
     assert fields["max"] == ["values", "indices"]
     for name, expected in fields.items():
         if hasattr(gradloom.return_types, name):

@@ -35,8 +35,9 @@ def package(tmp_path_factory) -> Path:
 
 
 def gradloom(*arguments: str, cwd: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "gradloom.codegen", *arguments], cwd=cwd, capture_output=True,
-                          text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "gradloom.codegen", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -54,8 +55,13 @@ def cache(tmp_path_factory) -> Path:
 
 
 def test_the_program_runs(package):
-    done = subprocess.run([sys.executable, "-W", "error", PROGRAM], capture_output=True, text=True, timeout=120,
-                          env=os.environ | {"PYTHONPATH": str(package)})
+    done = subprocess.run(
+        [sys.executable, "-W", "error", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": str(package)},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -18,9 +18,21 @@ from .checkers import ROOT
 
 STUBS = ROOT / "generated" / "stubs" / "gradloom-stubs" / "_stubs"
 # What the annotation of an argument of a schema's base type names.
-NAMED = {"Tensor": "Tensor", "Scalar": "Number", "int": "int", "SymInt": "int", "float": "float", "bool": "bool",
-         "str": "str", "ScalarType": "DType", "Device": "Device", "Layout": "layout", "MemoryFormat": "memory_format",
-         "Generator": "Generator", "Storage": "UntypedStorage"}
+NAMED = {
+    "Tensor": "Tensor",
+    "Scalar": "Number",
+    "int": "int",
+    "SymInt": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "ScalarType": "DType",
+    "Device": "Device",
+    "Layout": "layout",
+    "MemoryFormat": "memory_format",
+    "Generator": "Generator",
+    "Storage": "UntypedStorage",
+}
 
 
 def definitions(body):
@@ -49,7 +61,8 @@ def operators():
 
 def words(annotation: ast.expr) -> set[str]:
     return {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)} | {
-        str(n.value) for n in ast.walk(annotation) if isinstance(n, ast.Constant)}
+        str(n.value) for n in ast.walk(annotation) if isinstance(n, ast.Constant)
+    }
 
 
 def parameters(node: ast.FunctionDef) -> list[tuple[str, ast.arg, bool, bool]]:
@@ -122,8 +135,11 @@ def test_every_schema_has_its_stub(operators, functions, methods):
             name = schema.name.name
             if not any(fits(node, schema, False) and returns(node, schema) for node in functions[name]):
                 wrong.append(f"function {schema}")
-            if "method" in operator.variants and name in methods and not any(
-                    fits(node, schema, True) and returns(node, schema) for node in methods[name]):
+            if (
+                "method" in operator.variants
+                and name in methods
+                and not any(fits(node, schema, True) and returns(node, schema) for node in methods[name])
+            ):
                 wrong.append(f"method {schema}")
     assert seen > 700
     assert not wrong, "\n".join(wrong)

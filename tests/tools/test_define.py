@@ -49,6 +49,7 @@ def define():
     def define(*args, **kwargs):
         made.append(ops.define(*args, **kwargs))
         return made[-1]
+
     yield define
     for definition in reversed(made):
         definition.remove()
@@ -118,8 +119,9 @@ def test_two_texts_may_be_given(define):
 
 def test_formulas_call_operators_that_were_defined_before(define):
     define(SOFTABS)
-    define(PLAIN.format(name="twice", kernel="2 * xp.sqrt(self * self + 0.01)",
-                        formula="2 * grad * self / softabs(self)"))
+    define(
+        PLAIN.format(name="twice", kernel="2 * xp.sqrt(self * self + 0.01)", formula="2 * grad * self / softabs(self)")
+    )
     assert gradcheck(ops.user.twice, (double(1.0, -2.0),), check_forward_ad=True)
     assert gradgradcheck(ops.user.twice, (double(1.0, -2.0),))
 
@@ -215,28 +217,55 @@ BROKEN = {
     "a typo in a kernel": (SOFTABS.replace("xp.sqrt", "xp.sqrtt"), "<define>:7:14", "sqrtt"),
     "a typo in a formula": (SOFTABS.replace("/ result", "/ resutl"), "<define>:9:23", "did you mean `result`?"),
     "a name of tensors": (SOFTABS.replace("softabs", "sqrt"), "<define>:3:23", "tensors have a `sqrt` already"),
-    "a name of gradloom": (PLAIN.format(name="sqrt", kernel="self", formula="grad").replace(
-        "  kernel", "  top_level: true\n  kernel", 1), "<define>:3:14", "gradloom has a function `sqrt` already"),
-    "a name that annotations have": (PLAIN.format(name="float", kernel="self", formula="grad"), "<define>:2:9",
-                                     "`float` cannot be the name of an operator of a package"),
-    "the name of the accessor": (PLAIN.format(name="methods_of", kernel="self", formula="grad"), "<define>:2:9",
-                                 "the package has a function of that name"),
-    "an overload that hides another": (PLAIN.format(name="f.default", kernel="self", formula="grad"), "<define>:2:11",
-                                       "`default` cannot be the name of an overload"),
-    "an overload like Python's own": (PLAIN.format(name="f.__init__", kernel="self", formula="grad"), "<define>:2:11",
-                                      "`__init__` cannot be the name of an overload"),
+    "a name of gradloom": (
+        PLAIN.format(name="sqrt", kernel="self", formula="grad").replace("  kernel", "  top_level: true\n  kernel", 1),
+        "<define>:3:14",
+        "gradloom has a function `sqrt` already",
+    ),
+    "a name that annotations have": (
+        PLAIN.format(name="float", kernel="self", formula="grad"),
+        "<define>:2:9",
+        "`float` cannot be the name of an operator of a package",
+    ),
+    "the name of the accessor": (
+        PLAIN.format(name="methods_of", kernel="self", formula="grad"),
+        "<define>:2:9",
+        "the package has a function of that name",
+    ),
+    "an overload that hides another": (
+        PLAIN.format(name="f.default", kernel="self", formula="grad"),
+        "<define>:2:11",
+        "`default` cannot be the name of an overload",
+    ),
+    "an overload like Python's own": (
+        PLAIN.format(name="f.__init__", kernel="self", formula="grad"),
+        "<define>:2:11",
+        "`__init__` cannot be the name of an overload",
+    ),
     "a module": (SOFTABS.replace("  tags", "  python_module: nn\n  tags"), "<define>:5:3", "gradloom.ops.user"),
-    "a prefix": (PLAIN.format(name="f", kernel="self", formula="grad").replace("func: ", "func: my::"),
-                 "<define>:2:9", "leave it out"),
+    "a prefix": (
+        PLAIN.format(name="f", kernel="self", formula="grad").replace("func: ", "func: my::"),
+        "<define>:2:9",
+        "leave it out",
+    ),
     "no override": (WRONG_MUL.replace("  override: true\n", ""), "<define>:2:9", "add `override: true` to the entry"),
-    "an override of one's own": (SOFTABS.replace("  self:", "  override: true\n  self:"), "<define>:9:3",
-                                 "remove the key"),
+    "an override of one's own": (
+        SOFTABS.replace("  self:", "  override: true\n  self:"),
+        "<define>:9:3",
+        "remove the key",
+    ),
     "an override of nothing": (WRONG_MUL.replace("mul.Tensor", "mull.Tensor"), "<define>:2:9", "did you mean"),
     "an override that is not true": (WRONG_MUL.replace("true", "yes"), "<define>:3:3", "write `override: true`"),
-    "an override of a composite": ("- name: reshape(Tensor(a) self, int[] shape) -> Tensor(a)\n  override: true\n"
-                                   "  self: grad\n", "<define>:1:9", "made of other operators"),
-    "a kernel by name": (PLAIN.format(name="f", kernel="a.b", formula="grad"), "<define>:3:11",
-                         "define(..., kernels=[b])"),
+    "an override of a composite": (
+        "- name: reshape(Tensor(a) self, int[] shape) -> Tensor(a)\n  override: true\n  self: grad\n",
+        "<define>:1:9",
+        "made of other operators",
+    ),
+    "a kernel by name": (
+        PLAIN.format(name="f", kernel="a.b", formula="grad"),
+        "<define>:3:11",
+        "define(..., kernels=[b])",
+    ),
     "neither": ("- foo: 1\n", "<define>:1:3", "neither `func` nor `name`"),
     "both": ("- func: f(Tensor self) -> Tensor\n  name: f(Tensor self) -> Tensor\n", "<define>:2:3", "a second entry"),
     "an unknown operator": ("- name: f(Tensor self) -> Tensor\n  self: grad\n", "<define>:1:9", "unknown operator"),
@@ -294,6 +323,7 @@ def test_an_override_takes_effect_on_every_call_and_ends(define, call):
         y = CALLS[call](a, b)
         assert y.grad_fn.name() == "MulBackward0"
         return [g.item() for g in gradloom.autograd.grad(y, (a, b))]
+
     assert gradients() == [5, 2]
     with define(WRONG_MUL.format(factor=3)) as override:
         assert gradients() == [15, 2]
@@ -302,13 +332,18 @@ def test_an_override_takes_effect_on_every_call_and_ends(define, call):
 
 
 def test_an_override_changes_forward_mode_and_double_backward(define):
-    define(PLAIN.format(name="sin", kernel="self", formula="grad").split("- name")[1].join(
-        ["- name", ""]).replace("  self", "  override: true\n  self").replace("grad\n", "grad * self.cos() * 2\n"))
+    define(
+        PLAIN.format(name="sin", kernel="self", formula="grad")
+        .split("- name")[1]
+        .join(["- name", ""])
+        .replace("  self", "  override: true\n  self")
+        .replace("grad\n", "grad * self.cos() * 2\n")
+    )
     x = double(0.5)
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(gradloom.sin(forward_ad.make_dual(x.detach(), x.detach() * 0 + 1))).tangent
-    first, = gradloom.autograd.grad(x.sin(), x, create_graph=True)
-    second, = gradloom.autograd.grad(first, x)
+    (first,) = gradloom.autograd.grad(x.sin(), x, create_graph=True)
+    (second,) = gradloom.autograd.grad(first, x)
     cos = x.detach().cos().item()
     assert tangent.item() == pytest.approx(2 * cos)
     assert first.item() == pytest.approx(2 * cos)
@@ -320,6 +355,7 @@ def test_overrides_stack_and_any_of_them_may_go_first(define):
 
     def gradient():
         return gradloom.autograd.grad(a * b, a)[0].item()
+
     first = define(WRONG_MUL.format(factor=3), namespace="one")
     second = define(WRONG_MUL.format(factor=7), namespace="two")
     assert gradient() == 35
@@ -355,12 +391,15 @@ def test_the_node_of_one_of_several_overloads_keeps_its_number(define):
 
 
 def test_an_override_may_call_operators_of_its_own(define):
-    define(SOFTABS + """
+    define(
+        SOFTABS
+        + """
 - name: abs(Tensor self) -> Tensor
   override: true
   self: grad * self / softabs(self)
   result: self_t * self_p / softabs(self_p)
-""")
+"""
+    )
     x = double(0.1)
     assert gradloom.autograd.grad(x.abs(), x)[0].item() == pytest.approx(0.5**0.5)
     with forward_ad.dual_level():
@@ -407,17 +446,20 @@ def test_kernels_and_helpers_may_be_functions_of_the_program(define):
     assert gradgradcheck(lambda x: ops.user.mean_of(x, 3), (x,))
 
 
-@pytest.mark.parametrize("change, given, error, said", [
-    (("python.mean_of", "python.mean_off"), {}, SpecError, "did you mean `python.mean_of`?"),
-    (("python.mean_of", "numpy.mean_of"), {}, SpecError, "there is no kernel `numpy.mean_of`"),
-    (("python.mean_of", "python.mean_of(self, 1, 2, 3)"), {}, SpecError, "takes 2 positional"),
-    (("_backward(grad, window)", "_backward(grad)"), {}, SpecError, "`mean_of_backward` needs `window`"),
-    (("", ""), {"kernels": mean_of}, TypeError, r"kernels=\[mean_of\]"),
-    (("", ""), {"kernels": [lambda x: x]}, TypeError, "`<lambda>`"),
-    (("", ""), {"helpers": [gradloom.autograd.gradcheck, zeros_of]}, TypeError, "generated code has a `zeros_of`"),
-    (("", ""), {"helpers": ["mean"]}, TypeError, "`mean`"),
-    (("", ""), {"helpers": [mean_of, mean_of]}, TypeError, "two helpers of the name `mean_of`"),
-])
+@pytest.mark.parametrize(
+    "change, given, error, said",
+    [
+        (("python.mean_of", "python.mean_off"), {}, SpecError, "did you mean `python.mean_of`?"),
+        (("python.mean_of", "numpy.mean_of"), {}, SpecError, "there is no kernel `numpy.mean_of`"),
+        (("python.mean_of", "python.mean_of(self, 1, 2, 3)"), {}, SpecError, "takes 2 positional"),
+        (("_backward(grad, window)", "_backward(grad)"), {}, SpecError, "`mean_of_backward` needs `window`"),
+        (("", ""), {"kernels": mean_of}, TypeError, r"kernels=\[mean_of\]"),
+        (("", ""), {"kernels": [lambda x: x]}, TypeError, "`<lambda>`"),
+        (("", ""), {"helpers": [gradloom.autograd.gradcheck, zeros_of]}, TypeError, "generated code has a `zeros_of`"),
+        (("", ""), {"helpers": ["mean"]}, TypeError, "`mean`"),
+        (("", ""), {"helpers": [mean_of, mean_of]}, TypeError, "two helpers of the name `mean_of`"),
+    ],
+)
 def test_what_is_wrong_with_functions_is_said(define, change, given, error, said):
     given = {"kernels": [mean_of], "helpers": [mean_of_backward], **given}
     with pytest.raises(error) as caught:
@@ -430,6 +472,7 @@ def test_the_second_definition_reads_no_file_again(define, monkeypatch):
 
     def fail(path, *_args, **_kwargs):
         pytest.fail(f"{path} is read again")
+
     for name in ("open", "read_text", "read_bytes"):
         monkeypatch.setattr(Path, name, fail)
     define(SOFTABS)

@@ -46,16 +46,32 @@ class Double(gradloom.autograd.Function):
 # --- what can be asked about ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("target", "expected"), [
-    ("mul", ["mul.Tensor"]), ("mul.Tensor", ["mul.Tensor"]), ("mul_", ["mul_.Tensor"]), ("add_", ["add_.Tensor"]),
-    ("sum", ["sum", "sum.dim_IntList"]), ("pow.Scalar", ["pow.Scalar"]), ("gradloom.mul", ["mul.Tensor"]),
-    ("torch.mul", ["mul.Tensor"]), ("aten::mul.Tensor", ["mul.Tensor"]), ("ops.aten.mul", ["mul.Tensor"]),
-    ("Tensor.mul", ["mul.Tensor"]), ("linalg.vector_norm", ["linalg_vector_norm"]),
-    ("nn.functional.relu", ["relu"]), ("mul_Tensor", ["mul.Tensor"]), ("expand_copy", ["expand_copy"]),
-    ("MulBackward0", ["mul.Tensor"]), ("PowBackward1", ["pow.Tensor_Tensor"]), ("mul.out", ["mul.out"]),
-    ("PowBackward", ["pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"]), (" sin ", ["sin"]),
-    ("ExpandBackward0_copy", ["expand_copy"]),
-])
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("mul", ["mul.Tensor"]),
+        ("mul.Tensor", ["mul.Tensor"]),
+        ("mul_", ["mul_.Tensor"]),
+        ("add_", ["add_.Tensor"]),
+        ("sum", ["sum", "sum.dim_IntList"]),
+        ("pow.Scalar", ["pow.Scalar"]),
+        ("gradloom.mul", ["mul.Tensor"]),
+        ("torch.mul", ["mul.Tensor"]),
+        ("aten::mul.Tensor", ["mul.Tensor"]),
+        ("ops.aten.mul", ["mul.Tensor"]),
+        ("Tensor.mul", ["mul.Tensor"]),
+        ("linalg.vector_norm", ["linalg_vector_norm"]),
+        ("nn.functional.relu", ["relu"]),
+        ("mul_Tensor", ["mul.Tensor"]),
+        ("expand_copy", ["expand_copy"]),
+        ("MulBackward0", ["mul.Tensor"]),
+        ("PowBackward1", ["pow.Tensor_Tensor"]),
+        ("mul.out", ["mul.out"]),
+        ("PowBackward", ["pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"]),
+        (" sin ", ["sin"]),
+        ("ExpandBackward0_copy", ["expand_copy"]),
+    ],
+)
 def test_names(target, expected):
     assert names(target) == expected
 
@@ -87,8 +103,10 @@ def test_what_no_entry_made_is_shown_where_it_is_written():
     assert "def meshgrid" in str(explain(gradloom.meshgrid))
 
 
-@pytest.mark.parametrize(("name", "suggestion"), [
-    ("mull", "`mul`"), ("tanhh", "`tanh`"), ("MulBackwrd0", "`MulBackward0`"), ("vector_nrm", "`vector_norm`")])
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("mull", "`mul`"), ("tanhh", "`tanh`"), ("MulBackwrd0", "`MulBackward0`"), ("vector_nrm", "`vector_norm`")],
+)
 def test_an_unknown_name_is_answered_with_one_that_is_close(name, suggestion):
     with pytest.raises(UnknownName, match=f"there is no operator or node `{name}`: did you mean {suggestion}"):
         explain(name)
@@ -100,10 +118,17 @@ def test_a_name_like_no_other_is_refused_too(name):
         explain(name)
 
 
-@pytest.mark.parametrize(("thing", "message"), [
-    (3, "not int"), (len, "len is not one of gradloom's functions"), (None, "not NoneType"),
-    (gradloom.ones(2), "this tensor has no grad_fn"), (lambda: 0, "<lambda> is not one of"), (int, "int is not one of"),
-])
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (3, "not int"),
+        (len, "len is not one of gradloom's functions"),
+        (None, "not NoneType"),
+        (gradloom.ones(2), "this tensor has no grad_fn"),
+        (lambda: 0, "<lambda> is not one of"),
+        (int, "int is not one of"),
+    ],
+)
 def test_other_things_are_refused(thing, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         explain(thing)
@@ -120,7 +145,7 @@ def test_every_operator_can_be_explained_and_every_place_is_true():
         for place in (*found.entries, *[p for _, p in (*found.generated, *found.kernels, *found.helpers)]):
             text = lines.setdefault(place.path, place.path.read_text(encoding="utf-8").splitlines())
             shown = place.text.split("\n")
-            assert text[place.line - 1:place.line - 1 + len(shown)] == shown, (function.name, place.shown)
+            assert text[place.line - 1 : place.line - 1 + len(shown)] == shown, (function.name, place.shown)
         assert f"func: {function.function.name}(" in found.entries[0].text.replace('"', "").replace("'", "")
         if function.schema.kind != "out":
             wrapper = dict(found.generated)["wrapper"]
@@ -129,17 +154,18 @@ def test_every_operator_can_be_explained_and_every_place_is_true():
             assert f"class {found.node}(" in dict(found.generated)["node"].text
             assert "- name: " in found.entries[1].text
         if function.function.composite is not None or (
-                function.function.kernel is not None and function.function.kernel.kind == "named"):
+            function.function.kernel is not None and function.function.kernel.kind == "named"
+        ):
             assert found.kernels, function.name
         if function.info is not None:
             assert len(found.helpers) == len(set(function.info.helpers) | set(function.info.forward_helpers))
 
 
 def test_the_kernel_is_found_where_it_is_written_and_not_where_it_is_imported():
-    (title, place), = facts("relu").kernels
+    ((title, place),) = facts("relu").kernels
     assert title == "kernel activation.relu" and place.path.name == "_piecewise.py" and "def relu(" in place.text
     assert facts("asinh").kernels == () and facts("asinh").kernel_expression == "xp.arcsinh(self)"
-    (title, place), = facts("special_exp2").kernels
+    ((title, place),) = facts("special_exp2").kernels
     assert title == "composite special.exp2"
 
 
@@ -207,11 +233,22 @@ def test_long_values_are_cut():
 
 def test_the_text_of_an_operator():
     text = str(explain("mul"))
-    order = ["== mul.Tensor ==", "native_functions.yaml:", "derivatives.yaml:", "self: grad * other.conj()",
-             "Derivative", "∂L/∂x = g · y*", "Support", "double backward  yes", "What MulBackward0 saves",
-             "Generated code", "variable_type/elementwise.py:", "def mul(input, other, *, out=None):",
-             "functions/elementwise.py:",
-             "class MulBackward0(Node):"]
+    order = [
+        "== mul.Tensor ==",
+        "native_functions.yaml:",
+        "derivatives.yaml:",
+        "self: grad * other.conj()",
+        "Derivative",
+        "∂L/∂x = g · y*",
+        "Support",
+        "double backward  yes",
+        "What MulBackward0 saves",
+        "Generated code",
+        "variable_type/elementwise.py:",
+        "def mul(input, other, *, out=None):",
+        "functions/elementwise.py:",
+        "class MulBackward0(Node):",
+    ]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     brief = explain("mul").text(sources=False)
@@ -281,8 +318,12 @@ def test_the_command_says_why_a_page_cannot_be_written(tmp_path, capsys):
 
 
 def test_the_command_prints_where_the_signs_of_mathematics_are_missing():
-    done = subprocess.run([sys.executable, "-m", "gradloom.codegen", "explain", "exp", "--brief"], capture_output=True,
-                          env={**os.environ, "PYTHONIOENCODING": "ascii"}, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "gradloom.codegen", "explain", "exp", "--brief"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        cwd=ROOT,
+    )
     assert done.returncode == 0 and b"?L/?x = g ? z*" in done.stdout and not done.stderr
 
 
@@ -293,7 +334,9 @@ def test_the_command_may_be_cut_short():
 
 
 def test_explain_is_imported_only_when_it_is_asked_for():
-    code = ("import sys, gradloom; assert 'gradloom.tools' not in sys.modules and 'pygments' not in sys.modules; "
-            "gradloom.explain; assert 'gradloom.tools.explain' in sys.modules and 'pygments' not in sys.modules")
+    code = (
+        "import sys, gradloom; assert 'gradloom.tools' not in sys.modules and 'pygments' not in sys.modules; "
+        "gradloom.explain; assert 'gradloom.tools.explain' in sys.modules and 'pygments' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert gradloom.explain is explain

@@ -50,11 +50,21 @@ def softabs():
 
 def test_an_operator_that_was_defined_in_memory(softabs):
     text = str(explain("softabs"))
-    order = ["== softabs ==", "<define>:2  entry", "kernel: python.softabs_kernel", "<define>:8  entry",
-             "self: softabs_slope(grad, self, result)", "∂L/∂x = softabs_slope(g, x, z)",
-             "in-place         yes (softabs_)", "What SoftabsBackward0 saves", f"{os.path.basename(__file__)}:",
-             "def softabs_kernel(self, eps):", "def softabs_slope(grad, self, result):",
-             "def softabs(input, eps=0.1, *, out=None):", "class SoftabsBackward0(Node):"]
+    order = [
+        "== softabs ==",
+        "<define>:2  entry",
+        "kernel: python.softabs_kernel",
+        "<define>:8  entry",
+        "self: softabs_slope(grad, self, result)",
+        "∂L/∂x = softabs_slope(g, x, z)",
+        "in-place         yes (softabs_)",
+        "What SoftabsBackward0 saves",
+        f"{os.path.basename(__file__)}:",
+        "def softabs_kernel(self, eps):",
+        "def softabs_slope(grad, self, result):",
+        "def softabs(input, eps=0.1, *, out=None):",
+        "class SoftabsBackward0(Node):",
+    ]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
 
@@ -62,8 +72,16 @@ def test_an_operator_that_was_defined_in_memory(softabs):
 def test_it_is_found_by_its_names_functions_and_nodes(softabs):
     x = gradloom.ones(2, requires_grad=True)
     expected = str(explain("softabs"))
-    for target in ("user.softabs", "ops.user.softabs", "gradloom.ops.user.softabs", "user::softabs",
-                   gradloom.ops.user.softabs, gradloom.Tensor.softabs, "SoftabsBackward0", type(x.softabs().grad_fn)):
+    for target in (
+        "user.softabs",
+        "ops.user.softabs",
+        "gradloom.ops.user.softabs",
+        "user::softabs",
+        gradloom.ops.user.softabs,
+        gradloom.Tensor.softabs,
+        "SoftabsBackward0",
+        type(x.softabs().grad_fn),
+    ):
         assert str(explain(target)) == expected
     assert "This SoftabsBackward0" in str(explain(x.softabs()))
     assert "derived by `autogen:`" in str(explain("softabs_"))
@@ -98,8 +116,14 @@ def test_gradlooms_own_come_first_and_show_what_replaces_them():
 
 
 def run(*command, cwd, **environment):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, cwd=cwd,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        [str(c) for c in command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -113,7 +137,12 @@ def myops(tmp_path_factory):
 
 
 def test_every_operator_of_a_package_is_explained_from_its_files(myops):
-    code, text = run(sys.executable, "-W", "error", "-c", textwrap.dedent("""
+    code, text = run(
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        textwrap.dedent("""
         import gradloom, myops
         from gradloom.tools.explain.library import libraries
         mine = libraries()[1]
@@ -129,25 +158,42 @@ def test_every_operator_of_a_package_is_explained_from_its_files(myops):
             print(function.name, facts.node, len(facts.kernels), len(facts.helpers), facts.support.reverse.answer)
         name = next(iter(gradloom.ops.myops))
         assert str(gradloom.explain(getattr(gradloom.ops.myops, name))) == str(gradloom.explain(f"myops.{name}"))
-    """), cwd=myops, PYTHONPATH=str(myops / "src"))
+    """),
+        cwd=myops,
+        PYTHONPATH=str(myops / "src"),
+    )
     assert code == 0, text
     assert "Backward0" in text and "yes" in text
 
 
 @pytest.mark.parametrize("where", ["project", "elsewhere"])
 def test_the_command_knows_the_package_of_a_project(myops, where, tmp_path):
-    code, text = run(sys.executable, "-c", "import gradloom, myops; print(next(iter(gradloom.ops.myops)))", cwd=myops,
-                     PYTHONPATH=str(myops / "src"))
+    code, text = run(
+        sys.executable,
+        "-c",
+        "import gradloom, myops; print(next(iter(gradloom.ops.myops)))",
+        cwd=myops,
+        PYTHONPATH=str(myops / "src"),
+    )
     name = text.strip()
     assert code == 0, text
     more = [] if where == "project" else ["--package", myops]
-    code, text = run(sys.executable, "-m", "gradloom.codegen", "explain", f"myops.{name}", "--brief", *more,
-                     cwd=myops / "src" if where == "project" else tmp_path)
+    code, text = run(
+        sys.executable,
+        "-m",
+        "gradloom.codegen",
+        "explain",
+        f"myops.{name}",
+        "--brief",
+        *more,
+        cwd=myops / "src" if where == "project" else tmp_path,
+    )
     assert code == 0, text
     assert f"== {name} ==" in text and "derivatives.yaml:" in text
 
 
 def test_a_package_that_is_not_there_is_an_error_of_usage(tmp_path):
-    code, text = run(sys.executable, "-m", "gradloom.codegen", "explain", "mul", "--package", "no_such_package",
-                     cwd=tmp_path)
+    code, text = run(
+        sys.executable, "-m", "gradloom.codegen", "explain", "mul", "--package", "no_such_package", cwd=tmp_path
+    )
     assert code == 2 and "there is no package `no_such_package`" in text

@@ -75,8 +75,11 @@ def test_every_row_says_what_the_operator_does():
         seen = [reverse_and_double(case) for case in cases]
         reverse, double = (max(answers, key=["none", "no", "yes"].index) for answers in zip(*seen, strict=True))
         tangent = max(map(forward, cases), key=["none", "no", "yes"].index)
-        for title, fact, found in (("reverse", row.reverse, reverse), ("double", row.double, double),
-                                   ("forward", row.forward, tangent)):
+        for title, fact, found in (
+            ("reverse", row.reverse, reverse),
+            ("double", row.double, double),
+            ("forward", row.forward, tangent),
+        ):
             # an operator without a forward formula gives no tangent
             same = agrees(fact, found) or (title == "forward" and fact.answer == "no" and found == "none")
             if not same:
@@ -88,10 +91,11 @@ def test_every_row_says_what_the_operator_does():
 def test_an_operator_whose_backward_has_no_derivative_is_said_to_lack_a_second_one():
     row = support_row("_ctc_loss")
     assert row.reverse.answer == "yes" and row.double == Fact(
-        "no", "_ctc_loss_backward, which its formula calls, has no derivative")
+        "no", "_ctc_loss_backward, which its formula calls, has no derivative"
+    )
     log_probs = gradloom.randn(5, 2, 4, dtype=gradloom.float64).log_softmax(2).detach().requires_grad_()
     loss = gradloom._operators._ctc_loss(log_probs, gradloom.tensor([[1, 2], [2, 3]]), (5, 5), (2, 2))[0]
-    gradient, = gradloom.autograd.grad(loss.sum(), log_probs, create_graph=True)
+    (gradient,) = gradloom.autograd.grad(loss.sum(), log_probs, create_graph=True)
     with pytest.raises(RuntimeError, match="_ctc_loss_backward is not implemented"):
         gradloom.autograd.grad(gradient.sum(), log_probs)
 
@@ -101,8 +105,27 @@ def test_an_operator_on_indices_in_a_formula_needs_no_derivative():
     assert support_row("index_fill.int_Tensor").double.answer == "yes"
 
 
-@pytest.mark.parametrize("name", ["mul.Tensor", "sin", "exp", "pow.Tensor_Tensor", "_softmax", "floor", "maximum",
-                                  "erf", "mm", "sigmoid", "gelu", "sort", "relu", "sum", "angle", "convolution"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mul.Tensor",
+        "sin",
+        "exp",
+        "pow.Tensor_Tensor",
+        "_softmax",
+        "floor",
+        "maximum",
+        "erf",
+        "mm",
+        "sigmoid",
+        "gelu",
+        "sort",
+        "relu",
+        "sum",
+        "angle",
+        "convolution",
+    ],
+)
 def test_complex_numbers_are_taken_where_the_row_says_so(name):
     row = support_row(name)
     operator = next(o for o in own_operators() if o.name == name)
@@ -113,8 +136,13 @@ def test_complex_numbers_are_taken_where_the_row_says_so(name):
         for args, kwargs in calls:
             args, kwargs = operator.completed(args, kwargs)
             try:
-                operator.call(*[a.to(gradloom.complex128) if isinstance(a, gradloom.Tensor) and a.is_floating_point()
-                                else a for a in args], **kwargs)
+                operator.call(
+                    *[
+                        a.to(gradloom.complex128) if isinstance(a, gradloom.Tensor) and a.is_floating_point() else a
+                        for a in args
+                    ],
+                    **kwargs,
+                )
                 works = True
             except (RuntimeError, NotImplementedError):
                 pass
@@ -127,10 +155,15 @@ def test_the_loops_of_a_ufunc_say_whether_it_takes_complex_numbers():
     assert complex_loops("no_such_ufunc").answer == "unknown"
 
 
-@pytest.mark.parametrize(("name", "inplace", "out"), [
-    ("mul.Tensor", "mul_.Tensor", "mul.out"), ("sum", None, "sum.out"), ("relu", "relu_", "relu.out"),
-    ("expand", None, None),
-])
+@pytest.mark.parametrize(
+    ("name", "inplace", "out"),
+    [
+        ("mul.Tensor", "mul_.Tensor", "mul.out"),
+        ("sum", None, "sum.out"),
+        ("relu", "relu_", "relu.out"),
+        ("expand", None, None),
+    ],
+)
 def test_variants(name, inplace, out):
     row = support_row(name)
     derivatives, _ = own_support()

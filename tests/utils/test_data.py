@@ -96,11 +96,14 @@ def test_examples_of_every_kind_become_batches(torch):
     assert collate([np.arange(2), np.arange(2)]).shape == (2, 2)
 
 
-@pytest.mark.parametrize(("batch", "error", "words"), [
-    ([None], TypeError, "must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>"),
-    ([[1], [1, 2]], RuntimeError, "each element in list of batch should be of equal size"),
-    ([np.array(["a"])], TypeError, "found <U1"),
-])
+@pytest.mark.parametrize(
+    ("batch", "error", "words"),
+    [
+        ([None], TypeError, "must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>"),
+        ([[1], [1, 2]], RuntimeError, "each element in list of batch should be of equal size"),
+        ([np.array(["a"])], TypeError, "found <U1"),
+    ],
+)
 def test_what_cannot_be_put_together(torch, batch, error, words):
     with pytest.raises(error, match=words):
         torch.utils.data.default_collate(batch)
@@ -151,16 +154,19 @@ def test_iterable_data_sets_have_their_own_order(torch):
         len(torch.utils.data.DataLoader(Counting()))
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"shuffle": True, "sampler": [1]}, "sampler option is mutually exclusive with shuffle"),
-    ({"batch_size": 2, "batch_sampler": [[1]]}, "batch_sampler option is mutually exclusive with batch_size"),
-    ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching"),
-    ({"batch_size": 0}, "batch_size should be a positive integer value"),
-    ({"num_workers": -1}, "num_workers option should be non-negative"),
-    ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
-    ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
-    ({"timeout": -1}, "timeout option should be non-negative"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"shuffle": True, "sampler": [1]}, "sampler option is mutually exclusive with shuffle"),
+        ({"batch_size": 2, "batch_sampler": [[1]]}, "batch_sampler option is mutually exclusive with batch_size"),
+        ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching"),
+        ({"batch_size": 0}, "batch_size should be a positive integer value"),
+        ({"num_workers": -1}, "num_workers option should be non-negative"),
+        ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
+        ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
+        ({"timeout": -1}, "timeout option should be non-negative"),
+    ],
+)
 def test_what_a_loader_refuses(torch, options, words):
     with pytest.raises(ValueError, match=words):
         torch.utils.data.DataLoader(Numbers(3), **options)
@@ -193,8 +199,10 @@ def test_an_error_of_a_data_set_arrives(torch):
 
 def test_workers_are_this_process():
     import gradloom
+
     loader = gradloom.utils.data.DataLoader(Numbers(3), num_workers=2)
     from gradloom import settings
+
     settings._given.discard("num_workers")
     with pytest.warns(UserWarning, match="num_workers has no effect"):
         assert [batch.item() for batch in loader] == [0, 1, 2]

@@ -108,7 +108,7 @@ def custom_function():
 
 def second_derivatives():
     x = leaf(3)
-    first, = gradloom.autograd.grad((x ** 3).sum(), x, create_graph=True)
+    (first,) = gradloom.autograd.grad((x**3).sum(), x, create_graph=True)
     return first.sum()
 
 
@@ -127,13 +127,15 @@ def test_the_picture_has_the_nodes_and_edges_of_the_graph(program):
 
 def test_a_node_that_two_ways_lead_to_is_drawn_once():
     nodes, edges = read(viz.graph(shared_subgraph()).dot)
-    tanh, = [i for i, lines in nodes.items() if lines[0] == "TanhBackward0"]
+    (tanh,) = [i for i, lines in nodes.items() if lines[0] == "TanhBackward0"]
     assert sum(target == tanh for _, target in edges) == 4
 
 
 def test_the_text_of_a_small_graph():
     w = leaf(2, 3)
-    assert viz.graph((w * 2).sum(), params={"w": w}).dot == '''digraph backward {
+    assert (
+        viz.graph((w * 2).sum(), params={"w": w}).dot
+        == """digraph backward {
   node [shape=box, style="filled", fontname="Helvetica", fontsize=11];
   edge [fontname="Helvetica", fontsize=9, color="#666666"];
   o0 [label="output\\nscalar float32", shape=oval, fillcolor="#fdf3d0"];
@@ -144,7 +146,8 @@ def test_the_text_of_a_small_graph():
   n0 -> n1 [label="2x3 float32"];
   n1 -> n2 [label="2x3 float32"];
 }
-'''
+"""
+    )
 
 
 def test_the_same_program_gives_the_same_text():
@@ -213,8 +216,23 @@ def test_a_name_that_needs_no_gradient_is_left_out():
     assert "constant" not in viz.graph(w.sum(), {"constant": gradloom.ones(2), "w": w}).dot
 
 
-@pytest.mark.parametrize("name", ['say "w"', "back\\slash", "two\nlines", "\\N", "\\", '\\"', "<b>w</b>", "{a|b}",
-                                  "Größe", "a -> b; }", "%s", "\\\\l"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        'say "w"',
+        "back\\slash",
+        "two\nlines",
+        "\\N",
+        "\\",
+        '\\"',
+        "<b>w</b>",
+        "{a|b}",
+        "Größe",
+        "a -> b; }",
+        "%s",
+        "\\\\l",
+    ],
+)
 @pytest.mark.parametrize("kind", ["leaf", "output"])
 def test_names_may_hold_anything(name, kind):
     w = leaf(2)
@@ -311,8 +329,10 @@ def no_dot(monkeypatch, tmp_path):
 def own_dot(monkeypatch, tmp_path):
     """A program in the place of dot that says how it was called."""
     program = tmp_path / "dot"
-    program.write_text(f"#!{sys.executable}\nimport sys\ntext = sys.stdin.read()\n"
-                       "sys.exit('cannot') if sys.argv[1] == '-Tbad' else print('<svg>', sys.argv[1], len(text))\n")
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\ntext = sys.stdin.read()\n"
+        "sys.exit('cannot') if sys.argv[1] == '-Tbad' else print('<svg>', sys.argv[1], len(text))\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -358,24 +378,29 @@ def test_graphviz_draws_every_node_and_edge(program):
 
 
 @needs_dot
-@pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("gv", b"digraph"),
-                                               ("PDF", b"%PDF")])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("gv", b"digraph"), ("PDF", b"%PDF")]
+)
 def test_files(suffix, start, tmp_path):
     viz.graph(chain()).save(tmp_path / f"graph.{suffix}")
     assert (tmp_path / f"graph.{suffix}").read_bytes().startswith(start)
 
 
 def test_it_is_there_without_an_import_of_its_own():
-    code = ("import sys, gradloom; assert 'gradloom.utils.viz' not in sys.modules; "
-            "gradloom.utils.viz.graph(gradloom.ones(2, requires_grad=True)); assert 'viz' in dir(gradloom.utils)")
+    code = (
+        "import sys, gradloom; assert 'gradloom.utils.viz' not in sys.modules; "
+        "gradloom.utils.viz.graph(gradloom.ones(2, requires_grad=True)); assert 'viz' in dir(gradloom.utils)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="module 'gradloom.utils' has no attribute 'vis'"):
         _ = gradloom.utils.vis
 
 
 def test_the_graphviz_package_is_used_only_when_asked_for(monkeypatch):
-    code = ("import sys, gradloom; from gradloom.utils import viz; "
-            "viz.graph(gradloom.ones(2, requires_grad=True).exp()).dot; assert 'graphviz' not in sys.modules")
+    code = (
+        "import sys, gradloom; from gradloom.utils import viz; "
+        "viz.graph(gradloom.ones(2, requires_grad=True).exp()).dot; assert 'graphviz' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     graphviz = pytest.importorskip("graphviz")
     picture = viz.graph(chain())

@@ -8,31 +8,64 @@ from .._library.operator import _AutoDispatchBelowAutograd
 from ..autograd import engine
 from ..autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from ..autograd.node import Node
-from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, state
-from ..dispatch import disabled_torch_function as _disabled_torch_function_impl
+from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, disabled_torch_function as _disabled_torch_function_impl, state
 from ..ops._schema import Argument, FunctionSchema, parse_schema
 from ..torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
 
 if TYPE_CHECKING:
-    from . import _autograd as _autograd
-    from . import _functions as _functions
-    from . import _functorch as _functorch
-    from . import _profiler as _profiler
+    from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
 
 _MODULES = {"_autograd", "_functions", "_functorch", "_profiler"}
 # Names that few programs ask for -> (the module that has them, their name there).
 _LAZY = {
-    **{name: ("gradloom._C._state", name) for name in (
-        "_VariableFunctions", "_WeakTensorRef", "_add_docstr", "_any_requires_grad", "_get_obj_in_tls",
-        "_get_privateuse1_backend_name", "_get_tracing_state", "_has_storage", "_is_fwd_grad_enabled",
-        "_is_grad_layout_enforcement_enabled", "_is_key_in_tls", "_is_view_replay_enabled", "_linalg",
-        "_log_api_usage_once", "_nn", "_remove_obj_from_tls", "_set_fwd_grad_enabled", "_set_grad_enabled",
-        "_set_grad_layout_enforcement_enabled", "_set_multithreading_enabled", "_set_view_replay_enabled", "_special",
-        "_stash_obj_in_tls")},
-    **{name: ("gradloom", name) for name in (
-        "Generator", "Size", "Tag", "default_generator", "device", "dtype", "finfo", "iinfo",
-        "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
-        "layout", "memory_format", "set_anomaly_enabled")},
+    **{
+        name: ("gradloom._C._state", name)
+        for name in (
+            "_VariableFunctions",
+            "_WeakTensorRef",
+            "_add_docstr",
+            "_any_requires_grad",
+            "_get_obj_in_tls",
+            "_get_privateuse1_backend_name",
+            "_get_tracing_state",
+            "_has_storage",
+            "_is_fwd_grad_enabled",
+            "_is_grad_layout_enforcement_enabled",
+            "_is_key_in_tls",
+            "_is_view_replay_enabled",
+            "_linalg",
+            "_log_api_usage_once",
+            "_nn",
+            "_remove_obj_from_tls",
+            "_set_fwd_grad_enabled",
+            "_set_grad_enabled",
+            "_set_grad_layout_enforcement_enabled",
+            "_set_multithreading_enabled",
+            "_set_view_replay_enabled",
+            "_special",
+            "_stash_obj_in_tls",
+        )
+    },
+    **{
+        name: ("gradloom", name)
+        for name in (
+            "Generator",
+            "Size",
+            "Tag",
+            "default_generator",
+            "device",
+            "dtype",
+            "finfo",
+            "iinfo",
+            "is_anomaly_check_nan_enabled",
+            "is_anomaly_enabled",
+            "is_grad_enabled",
+            "is_inference_mode_enabled",
+            "layout",
+            "memory_format",
+            "set_anomaly_enabled",
+        )
+    },
     "_DisableTorchDispatch": ("gradloom.dispatch", "DisableTorchDispatch"),
     "_disabled_torch_dispatch_impl": ("gradloom.dispatch", "disabled_torch_dispatch"),
     "_len_torch_dispatch_stack": ("gradloom.utils._python_dispatch", "_len_torch_dispatch_stack"),
@@ -50,28 +83,44 @@ _LAZY = {
 }
 
 if not TYPE_CHECKING:
+
     def __getattr__(name):
         from importlib import import_module
+
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
         if name in _LAZY:
             module, attribute = _LAZY[name]
             found = globals()[name] = getattr(import_module(module), attribute)
             return found
-        raise AttributeError(f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, and only "
-                             "those of its names that have a meaning here")
+        raise AttributeError(
+            f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, and only "
+            "those of its names that have a meaning here"
+        )
 
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_MODULES, *_LAZY})
 
 
-__all__ = ["Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "FunctionSchema",
-           "_AutoDispatchBelowAutograd", "_current_autograd_node", "_current_graph_task_execution_order",
-           "_current_graph_task_id",
-           "_disabled_torch_function_impl", "_is_multithreading_enabled", "_is_torch_function_all_disabled",
-           "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_len_torch_function_stack",
-           "_will_engine_execute_node", "parse_schema"]
+__all__ = [
+    "Argument",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "FunctionSchema",
+    "_AutoDispatchBelowAutograd",
+    "_current_autograd_node",
+    "_current_graph_task_execution_order",
+    "_current_graph_task_id",
+    "_disabled_torch_function_impl",
+    "_is_multithreading_enabled",
+    "_is_torch_function_all_disabled",
+    "_is_torch_function_enabled",
+    "_is_torch_function_mode_enabled",
+    "_len_torch_function_stack",
+    "_will_engine_execute_node",
+    "parse_schema",
+]
 
 
 def _current_graph_task_id() -> int:

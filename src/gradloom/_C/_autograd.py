@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import views
-from ..autograd.inner_names import _get_sequence_nr as _get_sequence_nr
-from ..autograd.inner_names import _pop_saved_tensors_default_hooks as _pop_saved_tensors_default_hooks
-from ..autograd.inner_names import _push_saved_tensors_default_hooks as _push_saved_tensors_default_hooks
+from ..autograd.inner_names import (
+    _get_sequence_nr as _get_sequence_nr,
+    _pop_saved_tensors_default_hooks as _pop_saved_tensors_default_hooks,
+    _push_saved_tensors_default_hooks as _push_saved_tensors_default_hooks,
+)
 from ..autograd.node import InputMetadata as _InputMetadata
 from ..autograd.saved_variable import SavedTensor as SavedTensor
 from ..dispatch import state
-from ..profiler import DeviceType as DeviceType
-from ..profiler import ProfilerActivity, supported_activities
-from ..profiler import kineto_available as kineto_available
+from ..profiler import (
+    DeviceType as DeviceType,
+    ProfilerActivity,
+    kineto_available as kineto_available,
+    supported_activities,
+)
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -33,9 +38,13 @@ class CreationMeta(enum.Enum):
     INFERENCE_MODE = 4
 
 
-_META = {views.DEFAULT: CreationMeta.DEFAULT, views.CUSTOM_FUNCTION: CreationMeta.IN_CUSTOM_FUNCTION,
-         views.MULTI_OUTPUT: CreationMeta.MULTI_OUTPUT_NODE, views.NO_GRAD: CreationMeta.NO_GRAD_MODE,
-         views.INFERENCE_VIEW: CreationMeta.INFERENCE_MODE}
+_META = {
+    views.DEFAULT: CreationMeta.DEFAULT,
+    views.CUSTOM_FUNCTION: CreationMeta.IN_CUSTOM_FUNCTION,
+    views.MULTI_OUTPUT: CreationMeta.MULTI_OUTPUT_NODE,
+    views.NO_GRAD: CreationMeta.NO_GRAD_MODE,
+    views.INFERENCE_VIEW: CreationMeta.INFERENCE_MODE,
+}
 _CREATION = {meta: creation for creation, meta in _META.items()}
 
 
@@ -82,8 +91,10 @@ def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[in
         RuntimeError: for an inference tensor.
     """
     if not isinstance(tensors, (tuple, list)) or not isinstance(versions, (tuple, list)):
-        raise TypeError("_unsafe_set_version_counter(): incompatible function arguments: it takes a sequence of "
-                        "Tensors and one of ints")
+        raise TypeError(
+            "_unsafe_set_version_counter(): incompatible function arguments: it takes a sequence of "
+            "Tensors and one of ints"
+        )
     for tensor, version in zip(tensors, versions, strict=True):
         if tensor._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
@@ -154,6 +165,7 @@ def _profiler_enabled() -> bool:
 def _profiler_type() -> Any:
     """What profiles this thread, as an ActiveProfilerType."""
     from ._profiler import ActiveProfilerType
+
     return ActiveProfilerType.NONE if state.profiler is None else ActiveProfilerType.KINETO
 
 
@@ -173,6 +185,7 @@ def _record_function_with_args_enter(name: str, *args: Any) -> Any:
         What _record_function_with_args_exit takes.
     """
     from ._profiler import _RecordFunctionFast
+
     return _RecordFunctionFast(name, args).__enter__()
 
 

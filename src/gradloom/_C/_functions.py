@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd.accumulate_grad import AccumulateGrad as AccumulateGrad
 from ..autograd.edge import NO_EDGE, gradient_edge
-from ..autograd.node import Error as Error
-from ..autograd.node import Node, NotImplementedNode, next_sequence_nr
+from ..autograd.node import Error as Error, Node, NotImplementedNode, next_sequence_nr
 from ..autograd.views import CopySlices as CopySlices
 from ..dispatch import GRAD_OFF, state
 from ..tensor import Tensor
@@ -103,10 +102,12 @@ def _families() -> list[ModuleType]:
     from pkgutil import iter_modules
 
     from ..generated import functions
+
     return [import_module(f"{functions.__name__}.{found.name}") for found in iter_modules(functions.__path__)]
 
 
 if not TYPE_CHECKING:
+
     def __getattr__(name):
         """A generated node's class: `MulBackward0`."""
         if "Backward" in name:
@@ -119,7 +120,21 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    nodes = {name for family in _families() for name, value in vars(family).items()
-             if isinstance(value, type) and issubclass(value, Node) and value.__module__ == family.__name__}
-    return sorted({*nodes, "AccumulateGrad", "CopySlices", "DelayedError", "Error", "NotImplemented", "UndefinedGrad",
-                   "UndefinedGradBackward"})
+    nodes = {
+        name
+        for family in _families()
+        for name, value in vars(family).items()
+        if isinstance(value, type) and issubclass(value, Node) and value.__module__ == family.__name__
+    }
+    return sorted(
+        {
+            *nodes,
+            "AccumulateGrad",
+            "CopySlices",
+            "DelayedError",
+            "Error",
+            "NotImplemented",
+            "UndefinedGrad",
+            "UndefinedGradBackward",
+        }
+    )

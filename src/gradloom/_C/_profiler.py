@@ -10,8 +10,15 @@ from ..dispatch import state
 from ..profiler.config import _ExperimentalConfig as _ExperimentalConfig
 from ..profiler.session import ProfilerActivity as ProfilerActivity
 
-__all__ = ["ActiveProfilerType", "ProfilerActivity", "ProfilerConfig", "ProfilerState", "RecordScope",
-           "_ExperimentalConfig", "_RecordFunctionFast"]
+__all__ = [
+    "ActiveProfilerType",
+    "ProfilerActivity",
+    "ProfilerConfig",
+    "ProfilerState",
+    "RecordScope",
+    "_ExperimentalConfig",
+    "_RecordFunctionFast",
+]
 
 
 class ProfilerState(enum.Enum):
@@ -64,9 +71,17 @@ class ProfilerConfig:
         trace_id: of the trace.
     """
 
-    def __init__(self, state: ProfilerState, report_input_shapes: bool, profile_memory: bool, with_stack: bool,
-                 with_flops: bool, with_modules: bool, experimental_config: _ExperimentalConfig,
-                 trace_id: str = "") -> None:
+    def __init__(
+        self,
+        state: ProfilerState,
+        report_input_shapes: bool,
+        profile_memory: bool,
+        with_stack: bool,
+        with_flops: bool,
+        with_modules: bool,
+        experimental_config: _ExperimentalConfig,
+        trace_id: str = "",
+    ) -> None:
         self.state, self.trace_id = state, trace_id
         self.report_input_shapes, self.profile_memory, self.with_stack = report_input_shapes, profile_memory, with_stack
         self.with_flops, self.with_modules, self.experimental_config = with_flops, with_modules, experimental_config
@@ -81,8 +96,9 @@ class _RecordFunctionFast:
         keyword_values: named arguments.
     """
 
-    def __init__(self, name: str, input_values: Sequence[Any] = (), keyword_values: Mapping[str, Any] | None = None,
-                 ) -> None:
+    def __init__(
+        self, name: str, input_values: Sequence[Any] = (), keyword_values: Mapping[str, Any] | None = None
+    ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"_RecordFunctionFast takes a name, but got {type(name).__name__}")
         self.name, self.input_values, self.keyword_values = name, input_values, dict(keyword_values or {})

@@ -50,6 +50,7 @@ def _set_fwd_grad_enabled(enabled: bool) -> None:
         enabled: whether they do.
     """
     from ..autograd.forward_ad import set_forward_grad
+
     set_forward_grad(_checked(enabled, "_set_fwd_grad_enabled"))
 
 
@@ -233,8 +234,8 @@ class _Names:
     def __getattr__(self, name: str) -> Any:
         from .. import _operators
         from ..generated import namespaces
-        known = (namespaces.FUNCTIONS if self._module is None
-                 else namespaces.MODULES.get(self._module, {}).values())
+
+        known = namespaces.FUNCTIONS if self._module is None else namespaces.MODULES.get(self._module, {}).values()
         if name not in known:
             raise AttributeError(f"'{self.__name__}' has no attribute '{name}': there is no such operator here")
         return getattr(_operators, name)
@@ -256,8 +257,11 @@ class _NN(_Names):
             args, kwargs: those of `to`.
         """
         from ..nn.modules._traversal import _parse_to
-        return (*_parse_to(args, {k: v for k, v in kwargs.items() if k != "memory_format"}),
-                kwargs.get("memory_format"))
+
+        return (
+            *_parse_to(args, {k: v for k, v in kwargs.items() if k != "memory_format"}),
+            kwargs.get("memory_format"),
+        )
 
 
 _nn = _NN("gradloom._C._nn", "nn")

@@ -26,14 +26,26 @@ class Formula:
             `setup_context(ctx, inputs, keyword_only_inputs, output)`; None if backward needs nothing.
     """
 
-    def __init__(self, operator: LibraryOperator, overload: Any, backward: Callable[..., Any] | None,
-                 setup_context: Callable[..., Any] | None) -> None:
+    def __init__(
+        self,
+        operator: LibraryOperator,
+        overload: Any,
+        backward: Callable[..., Any] | None,
+        setup_context: Callable[..., Any] | None,
+    ) -> None:
         self.operator, self.overload = operator, overload
         self.backward, self.setup_context = backward, setup_context
         words = str(overload).replace(".", "_")
-        self.function: Any = type(f"GeneratedBackwardFor_{words}", (Function,), {
-            "forward": staticmethod(self._forward), "backward": staticmethod(self._backward),
-            "__module__": __name__, "__doc__": f"The derivative of {overload}."})
+        self.function: Any = type(
+            f"GeneratedBackwardFor_{words}",
+            (Function,),
+            {
+                "forward": staticmethod(self._forward),
+                "backward": staticmethod(self._backward),
+                "__module__": __name__,
+                "__doc__": f"The derivative of {overload}.",
+            },
+        )
 
     def record(self, values: tuple[Any, ...], below: Callable[..., Any]) -> Any:
         """What `below(*values)` computes, with this as its history."""
@@ -70,8 +82,10 @@ class Formula:
 
     def _backward(self, ctx: Any, *grads: Any) -> Any:
         if self.backward is None:
-            raise RuntimeError(f"Trying to backward through {self.overload} but no autograd formula was registered. "
-                               "Please use register_autograd to add one.")
+            raise RuntimeError(
+                f"Trying to backward through {self.overload} but no autograd formula was registered. "
+                "Please use register_autograd to add one."
+            )
         call = ctx.call
         found = self.backward(ctx, *_unflatten(grads, call.returned))
         found = found if isinstance(found, tuple) else (found,)
@@ -120,7 +134,7 @@ def _unflatten(leaves: Any, lengths: list[int | None]) -> list[Any]:
             found.append(leaves[start])
             start += 1
         else:
-            found.append(list(leaves[start:start + n]))
+            found.append(list(leaves[start : start + n]))
             start += n
     return found
 
@@ -132,15 +146,17 @@ def _same_structure(found: tuple[Any, ...], lengths: list[int | None]) -> list[A
         RuntimeError: unless there is one for each argument, and a list of as many for a list.
     """
     leaves: list[Any] = []
-    fits = len(found) >= len(lengths) and all(g is None for g in found[len(lengths):])
+    fits = len(found) >= len(lengths) and all(g is None for g in found[len(lengths) :])
     for gradient, n in zip(found, lengths, strict=False):
         if n is not None and not (isinstance(gradient, (list, tuple)) and len(gradient) == n):
             fits = False
         leaves += gradient if isinstance(gradient, (list, tuple)) else [gradient]
     if not fits:
-        raise RuntimeError("Expected the return from backward to be of the same structure as the inputs. Got: "
-                           f"{_structure(found)} (return from backward), "
-                           f"({', '.join('*' if n is None else _row(n) for n in lengths)}) (inputs)")
+        raise RuntimeError(
+            "Expected the return from backward to be of the same structure as the inputs. Got: "
+            f"{_structure(found)} (return from backward), "
+            f"({', '.join('*' if n is None else _row(n) for n in lengths)}) (inputs)"
+        )
     return leaves
 
 
@@ -182,7 +198,10 @@ def warn_in_backward(name: str, values: tuple[Any, ...], below: Callable[..., An
 
 
 def _warn(name: str) -> None:
-    warnings.warn(f"{name}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop "
-                  "through it. This may lead to silently incorrect behavior. If the operator is differentiable, "
-                  "register a formula with gradloom.library.register_autograd, a kernel for the key Autograd, or one "
-                  "for CompositeImplicitAutograd that is made of operators.", stacklevel=2)
+    warnings.warn(
+        f"{name}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop "
+        "through it. This may lead to silently incorrect behavior. If the operator is differentiable, "
+        "register a formula with gradloom.library.register_autograd, a kernel for the key Autograd, or one "
+        "for CompositeImplicitAutograd that is made of operators.",
+        stacklevel=2,
+    )

@@ -15,9 +15,16 @@ from .operator import LibraryOperator
 OPDEFS: dict[str, CustomOpDef] = {}
 
 
-def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str],
-              device_types: str | Sequence[str] | None = None, schema: str | None = None,
-              tags: Sequence[Any] | None = None) -> Any:
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+    tags: Sequence[Any] | None = None,
+) -> Any:
     """Make an operator of a function: opaque for autograd, transforms and modes, which do not look inside.
 
         @gradloom.library.custom_op("mylib::numpy_sin", mutates_args=())
@@ -40,6 +47,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         ValueError: for a name or annotations that are not of that form, or a schema that differs from mutates_args.
         NotImplementedError: for keyword-only tensors, which could have no gradients.
     """
+
     def make(function: Callable[..., Any]) -> CustomOpDef:
         namespace, short = registry.parse_qualname(name)
         if schema is None:
@@ -48,6 +56,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
             text = short + schema.strip()
             _check_mutates(schema, text, mutates_args)
         return CustomOpDef(namespace, short, text, function, tags or (), device_types)
+
     return make if fn is None else make(fn)
 
 
@@ -55,25 +64,37 @@ def _check_mutates(schema: str, text: str, mutates_args: str | Iterable[str]) ->
     if mutates_args == "unknown":
         return
     if not schema.strip().startswith("("):
-        raise ValueError(f'custom_op(..., schema=...): expected schema to look like e.g. "(Tensor x) -> Tensor", '
-                         f'without the name, but got "{schema}"')
+        raise ValueError(
+            f'custom_op(..., schema=...): expected schema to look like e.g. "(Tensor x) -> Tensor", '
+            f'without the name, but got "{schema}"'
+        )
     written = {a.name for a in parse_schema(text).arguments if a.is_write}
     if written != set(mutates_args):
-        raise ValueError(f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}`. "
-                         f"The schema suggests that the op mutates {written or 'nothing'}, which is different from "
-                         "what was provided to us in `mutates_args`. Please make these consistent.")
+        raise ValueError(
+            f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}`. "
+            f"The schema suggests that the op mutates {written or 'nothing'}, which is different from "
+            "what was provided to us in `mutates_args`. Please make these consistent."
+        )
 
 
 class CustomOpDef:
     """An operator that `custom_op` made; call it as the function that it was made of."""
 
-    def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any], tags: Iterable[Any] = (),
-                 device_types: str | Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        schema: str,
+        fn: Callable[..., Any],
+        tags: Iterable[Any] = (),
+        device_types: str | Sequence[str] | None = None,
+    ) -> None:
         parsed = parse_schema(schema)
         for argument in parsed.arguments:
             if argument.kwarg_only and "Tensor" in argument.text:
-                raise NotImplementedError("custom_op with kwarg-only Tensor args. Please make your tensors not "
-                                          f"kwarg-only. Got: {schema}")
+                raise NotImplementedError(
+                    f"custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: {schema}"
+                )
         self._namespace, self._name, self._qualname = namespace, name, f"{namespace}::{name}"
         self._init_fn = fn
         self._backend_fns: dict[str | None, Callable[..., Any]] = {}
@@ -105,11 +126,13 @@ class CustomOpDef:
                 here are kept and never called.
             fn: the function; it takes and returns what the first one does.
         """
+
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             for device in (device_types,) if device_types is None or isinstance(device_types, str) else device_types:
                 self._backend_fns[device] = function
             self._choose_kernel()
             return function
+
         return register if fn is None else register(fn)
 
     def _choose_kernel(self) -> None:
@@ -138,8 +161,9 @@ class CustomOpDef:
             self._disabled = before
             self._choose_kernel()
 
-    def register_autograd(self, backward: Callable[..., Any], /, *,
-                          setup_context: Callable[..., Any] | None = None) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
         """Give the operator a derivative.
 
         Args:
@@ -153,9 +177,11 @@ class CustomOpDef:
             RuntimeError: for an operator that writes to its arguments.
         """
         if self._schema.is_mutable or self._schema._is_view_op():
-            raise RuntimeError(f"Cannot register autograd formula for non-functional operator {self} with schema "
-                               f"{self._schema}. Please create a functional operator and register an autograd formula "
-                               "for that.")
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self} with schema "
+                f"{self._schema}. Please create a functional operator and register an autograd formula "
+                "for that."
+            )
         self._backward_fn, self._setup_context_fn = backward, setup_context
         self._operator.formula = Formula(self._operator, self._opoverload, backward, setup_context)
 
@@ -176,9 +202,11 @@ class CustomOpDef:
             func: `func(info, in_dims, *args)` returns the results and their batch dimensions (None where there is
                 none); `info.batch_size` and `info.randomness` are the size of the batch and vmap's randomness.
         """
+
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             self._operator.vmap_rule = function
             return function
+
         return register if func is None else register(func)
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
@@ -203,11 +231,12 @@ class CustomOpDef:
             torch_dispatch_class: a Tensor subclass with `__torch_dispatch__`, or a TorchDispatchMode.
             fn: `fn(mode, func, types, args, kwargs)` for a mode, `fn(func, types, args, kwargs)` for a subclass.
         """
+
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             self._operator.dispatch_rules[torch_dispatch_class] = function
             return function
+
         return register if fn is None else register(fn)
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
-

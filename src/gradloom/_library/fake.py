@@ -23,8 +23,10 @@ class FakeImplCtx:
             ValueError: if it may not be negative.
         """
         if min < 0:
-            raise ValueError(f"ctx.new_dynamic_size(min={min}, max={max}): expected min to be greater than or equal to "
-                             "0: this API can only create non-negative sizes.")
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min to be greater than or equal to "
+                "0: this API can only create non-negative sizes."
+            )
         return DYNAMIC
 
     create_unbacked_symint = new_dynamic_size

@@ -13,16 +13,24 @@ from ..device import device
 from ..dtype import dtype
 from ..tensor import Tensor
 
-_WORDS: dict[Any, str] = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str",
-                          dtype: "ScalarType", device: "Device"}
-_NUMBERS = ({int, float, bool}, {int, float, complex})     # the latter is gradloom.types.Number
+_WORDS: dict[Any, str] = {
+    Tensor: "Tensor",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    dtype: "ScalarType",
+    device: "Device",
+}
+_NUMBERS = ({int, float, bool}, {int, float, complex})  # the latter is gradloom.types.Number
 _LISTS = (list, collections.abc.Sequence)
 _IN_LISTS = ("Tensor", "Tensor?", "SymInt", "float", "bool", "Scalar")
 _RETURNED = ("Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar")
 
 
-def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str],
-                 op_name: str | None = None) -> str:
+def infer_schema(
+    prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str], op_name: str | None = None
+) -> str:
     """The schema that the type annotations of a function say.
 
     Args:
@@ -67,12 +75,16 @@ class _Inference:
         if not isinstance(self.mutates, str):
             unknown = set(self.mutates) - set(names)
             if unknown:
-                self.wrong(f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should"
-                           " contain the names of all args that the custom op mutates, or just the string 'unknown' if "
-                           "you don't know.")
+                self.wrong(
+                    f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should"
+                    " contain the names of all args that the custom op mutates, or just the string 'unknown' if "
+                    "you don't know."
+                )
         elif self.mutates != "unknown":
-            self.wrong("mutates_args must either be a sequence of the names of the arguments that are mutated or the "
-                       f"string 'unknown', not '{self.mutates}'.")
+            self.wrong(
+                "mutates_args must either be a sequence of the names of the arguments that are mutated or the "
+                f"string 'unknown', not '{self.mutates}'."
+            )
         return f"{op_name or ''}({', '.join(parts)}) -> {self.returned()}"
 
     def parameter(self, position: int, name: str, parameter: inspect.Parameter) -> str:
@@ -80,9 +92,11 @@ class _Inference:
             self.wrong(f"Parameter {name} must have a type annotation.")
         word = type_word(parameter.annotation)
         if word is None:
-            self.wrong(f"Parameter {name} has unsupported type {parameter.annotation}. The valid types are: Tensor, "
-                       "int, float, bool, str, Number, dtype, device, each of them Optional, and Sequence or list of "
-                       "Tensor, Optional[Tensor], int, float, bool or Number.")
+            self.wrong(
+                f"Parameter {name} has unsupported type {parameter.annotation}. The valid types are: Tensor, "
+                "int, float, bool, str, Number, dtype, device, each of them Optional, and Sequence or list of "
+                "Tensor, Optional[Tensor], int, float, bool or Number."
+            )
         writes = self.mutates == "unknown" if isinstance(self.mutates, str) else name in self.mutates
         if writes and word.startswith("Tensor"):
             word = word.replace("Tensor", f"Tensor(a{position}!)", 1)
@@ -99,8 +113,10 @@ class _Inference:
             return f'"{value}"'
         if isinstance(value, dtype):
             return str(value).removeprefix("torch.")
-        self.wrong(f"Parameter {name} has an unsupported default value type {type(value)}. Defaults are None, numbers, "
-                   "bools, strings, dtypes and devices; for a list, write Optional and None.")
+        self.wrong(
+            f"Parameter {name} has an unsupported default value type {type(value)}. Defaults are None, numbers, "
+            "bools, strings, dtypes and devices; for a list, write Optional and None."
+        )
 
     def returned(self) -> str:
         annotation = self.resolved.return_annotation
@@ -111,8 +127,10 @@ class _Inference:
         parts = typing.get_args(annotation) if typing.get_origin(annotation) is tuple else (annotation,)
         words = [type_word(part) for part in parts]
         if any(word not in _RETURNED for word in words):
-            self.wrong(f"Return has unsupported type {annotation}. The valid types are: Tensor, list[Tensor], int, "
-                       "float, bool, Number, tuples of them, and None.")
+            self.wrong(
+                f"Return has unsupported type {annotation}. The valid types are: Tensor, list[Tensor], int, "
+                "float, bool, Number, tuples of them, and None."
+            )
         joined = ", ".join(map(str, words))
         return joined if typing.get_origin(annotation) is not tuple else f"({joined})"
 

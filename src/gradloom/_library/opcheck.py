@@ -23,9 +23,16 @@ class OpCheckError(Exception):
     __module__ = "gradloom.library"
 
 
-def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *,
-            test_utils: str | Sequence[str] = TESTS, raise_exception: bool = True, atol: float | None = None,
-            rtol: float | None = None) -> dict[str, Any]:
+def opcheck(
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: str | Sequence[str] = TESTS,
+    raise_exception: bool = True,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> dict[str, Any]:
     """Check an operator with one set of arguments. It does not check that gradients are right: gradcheck does.
 
     Args:
@@ -51,15 +58,19 @@ def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not {*names} <= {*TESTS, *_COMPILED}:
-        raise ValueError(f"opcheck(op, ..., test_utils={names}), expected test_utils to be subset of "
-                         f"{(*TESTS, *_COMPILED)} but it was not")
+        raise ValueError(
+            f"opcheck(op, ..., test_utils={names}), expected test_utils to be subset of "
+            f"{(*TESTS, *_COMPILED)} but it was not"
+        )
     if isinstance(op, CustomOpDef):
         op = op._opoverload
     elif isinstance(op, OpOverloadPacket) and len(op.overloads()) == 1:
         op = getattr(op, op.overloads()[0])
     if not isinstance(op, OpOverload):
-        raise ValueError("opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
-                         f"torch.ops.aten.sin.default, got {type(op)}")
+        raise ValueError(
+            "opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
+            f"torch.ops.aten.sin.default, got {type(op)}"
+        )
     results: dict[str, Any] = {}
     for name in names:
         check = _CHECKS["test_backward" if name in _COMPILED else name]
@@ -108,8 +119,8 @@ def _check_schema(op: OpOverload, args: Any, kwargs: Any) -> None:
     for argument in op._schema.arguments:
         tensors = named.get(argument.name, [])
         if not argument.is_write and any(
-                old.tobytes() != t._array.tobytes()
-                for old, t in zip(before.get(argument.name, []), tensors, strict=True)):
+            old.tobytes() != t._array.tobytes() for old, t in zip(before.get(argument.name, []), tensors, strict=True)
+        ):
             raise RuntimeError(f"Argument {argument.name} is not defined as mutable but was mutated")
         if argument.alias_info is None:
             mine = {id(owner(t._array)) for t in tensors}
@@ -124,10 +135,12 @@ def _check_registration(op: OpOverload, args: Any, kwargs: Any) -> None:
         return
     args, kwargs = _copied(op, args, kwargs)
     if any(t.requires_grad for t in _results(op(*args, **kwargs))):
-        raise RuntimeError(f"{op.name()}: at least one output of this operator has requires_grad=True but the operator "
-                           "does not have an autograd kernel defined at an autograd key (e.g. DispatchKey::Autograd). "
-                           "If it is made of differentiable operators, register it as CompositeImplicitAutograd; else "
-                           "give it a derivative with register_autograd.")
+        raise RuntimeError(
+            f"{op.name()}: at least one output of this operator has requires_grad=True but the operator "
+            "does not have an autograd kernel defined at an autograd key (e.g. DispatchKey::Autograd). "
+            "If it is made of differentiable operators, register it as CompositeImplicitAutograd; else "
+            "give it a derivative with register_autograd."
+        )
 
 
 def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
@@ -144,18 +157,21 @@ def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
         raise RuntimeError(f"{said} {len(found)} and {len(wanted)} tensors")
     for real, fake in zip(wanted, found, strict=True):
         if not _same_shape(real, fake):
-            raise RuntimeError(f"{said} mismatched tensor metadata: Shapes "
-                               f"{real.shape} and {fake.shape} are not equal!")
+            raise RuntimeError(
+                f"{said} mismatched tensor metadata: Shapes {real.shape} and {fake.shape} are not equal!"
+            )
         if real.dtype is not fake.dtype:
-            raise RuntimeError(f"{said} mismatched tensor metadata: Dtypes "
-                               f"{real.dtype} and {fake.dtype} are not equal!")
+            raise RuntimeError(
+                f"{said} mismatched tensor metadata: Dtypes {real.dtype} and {fake.dtype} are not equal!"
+            )
 
 
 def _same_shape(real: Any, fake: Any) -> bool:
     from .fake import DYNAMIC
 
     return len(real.shape) == len(fake.shape) and all(
-        m in (n, DYNAMIC) for n, m in zip(real.shape, fake.shape, strict=True))
+        m in (n, DYNAMIC) for n, m in zip(real.shape, fake.shape, strict=True)
+    )
 
 
 def _check_backward(op: OpOverload, args: Any, kwargs: Any) -> None:
@@ -169,6 +185,8 @@ def _check_backward(op: OpOverload, args: Any, kwargs: Any) -> None:
 
 
 _CHECKS: dict[str, Callable[[OpOverload, Any, Any], None]] = {
-    "test_schema": _check_schema, "test_autograd_registration": _check_registration, "test_faketensor": _check_fake,
+    "test_schema": _check_schema,
+    "test_autograd_registration": _check_registration,
+    "test_faketensor": _check_fake,
     "test_backward": _check_backward,
 }

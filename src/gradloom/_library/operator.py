@@ -28,13 +28,35 @@ from ..variants import refuse_tangents
 
 KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 AUTOGRAD = ("Autograd", "AutogradCPU")
-KEYS = frozenset((*KERNELS, *AUTOGRAD, "CompositeExplicitAutogradNonFunctional", "Meta", "CUDA", "AutogradCUDA", "MPS",
-                  "XPU", "HPU", "XLA", "MTIA", "PrivateUse1", "AutogradOther", "ADInplaceOrView", "BackendSelect",
-                  "Functionalize", "Python", "AutocastCPU", "AutocastCUDA", "FuncTorchBatched", "SparseCPU"))
+KEYS = frozenset(
+    (
+        *KERNELS,
+        *AUTOGRAD,
+        "CompositeExplicitAutogradNonFunctional",
+        "Meta",
+        "CUDA",
+        "AutogradCUDA",
+        "MPS",
+        "XPU",
+        "HPU",
+        "XLA",
+        "MTIA",
+        "PrivateUse1",
+        "AutogradOther",
+        "ADInplaceOrView",
+        "BackendSelect",
+        "Functionalize",
+        "Python",
+        "AutocastCPU",
+        "AutocastCUDA",
+        "FuncTorchBatched",
+        "SparseCPU",
+    )
+)
 
 
 class _Excluded(threading.local):
-    autograd = False        # within _AutoDispatchBelowAutograd
+    autograd = False  # within _AutoDispatchBelowAutograd
 
 
 _excluded = _Excluded()
@@ -74,8 +96,10 @@ class LibraryCall(interception.Call):
     def _check_values(self) -> None:
         for t in self.tensors():
             if not interception.has_operand(t):
-                raise TypeError(f"no implementation of {self.wrapper.name} was found for arguments of class "
-                                f"{type(t).__name__}, which has no values of its own")
+                raise TypeError(
+                    f"no implementation of {self.wrapper.name} was found for arguments of class "
+                    f"{type(t).__name__}, which has no values of its own"
+                )
 
     def plain(self) -> Any:
         return self.wrapper.compute(self.args)
@@ -111,8 +135,11 @@ class LibraryOperator:
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a function for a dispatch key."""
-        return key in self.kernels or (key in AUTOGRAD and self.formula is not None) or (
-            key == "Meta" and self.fake is not None)
+        return (
+            key in self.kernels
+            or (key in AUTOGRAD and self.formula is not None)
+            or (key == "Meta" and self.fake is not None)
+        )
 
     @property
     def composite(self) -> Callable[..., Any] | None:
@@ -156,6 +183,7 @@ class LibraryOperator:
         if self.composite is not None:
             return self._call(self.composite, values)
         from .autograd import warn_in_backward
+
         return warn_in_backward(self.name, values, below)
 
     def _call(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
@@ -172,9 +200,11 @@ class LibraryOperator:
         function = next((self.kernels[key] for key in KERNELS if key in self.kernels), None)
         if function is None:
             have = ", ".join(self.kernels) or "none"
-            raise NotImplementedError(f"Could not run '{self.name}' with arguments from the 'CPU' backend: no kernel "
-                                      f"is registered for it (there are: {have}). Register one with "
-                                      f'gradloom.library.register_kernel("{self.name}", "cpu")')
+            raise NotImplementedError(
+                f"Could not run '{self.name}' with arguments from the 'CPU' backend: no kernel "
+                f"is registered for it (there are: {have}). Register one with "
+                f'gradloom.library.register_kernel("{self.name}", "cpu")'
+            )
         found = self._call(function, values)
         if self.is_custom:
             self._check_aliases(values, found)
@@ -189,18 +219,23 @@ class LibraryOperator:
         returns = self.schema.returns
         if not returns:
             if found is not None:
-                raise RuntimeError(f"{self.name} returned {type(found).__name__}, and its schema says that it returns "
-                                   f"nothing: {self.schema}")
+                raise RuntimeError(
+                    f"{self.name} returned {type(found).__name__}, and its schema says that it returns "
+                    f"nothing: {self.schema}"
+                )
             return None
         if len(returns) == 1:
             return self._one(returns[0], found)
         if not isinstance(found, (tuple, list)):
-            raise TypeError(f"{self.name} returned an object of type '{type(found).__name__}', which is not an "
-                            f"instance of 'sequence'; its schema says that it returns {len(returns)} values: "
-                            f"{self.schema}")
+            raise TypeError(
+                f"{self.name} returned an object of type '{type(found).__name__}', which is not an "
+                f"instance of 'sequence'; its schema says that it returns {len(returns)} values: "
+                f"{self.schema}"
+            )
         if len(found) != len(returns):
-            raise RuntimeError(f"{self.name} returned {len(found)} values, and its schema says {len(returns)}: "
-                               f"{self.schema}")
+            raise RuntimeError(
+                f"{self.name} returned {len(found)} values, and its schema says {len(returns)}: {self.schema}"
+            )
         return tuple(map(self._one, returns, found))
 
     def _one(self, expected: Any, value: Any) -> Any:
@@ -210,8 +245,9 @@ class LibraryOperator:
                 raise TypeError(f"{self.name} returned {value!r} where its schema says {expected}")
             return list(value)
         if kind == "TensorType" and not (value is None or isinstance(value, Tensor)):
-            raise RuntimeError(f"Unable to cast {value!r} to Tensor: {self.name} returned it where its schema says "
-                               f"{expected}")
+            raise RuntimeError(
+                f"Unable to cast {value!r} to Tensor: {self.name} returned it where its schema says {expected}"
+            )
         return value
 
     def _check_aliases(self, values: tuple[Any, ...], found: Any) -> None:
@@ -225,7 +261,8 @@ class LibraryOperator:
                     f"{self.name}: The output of this custom operator (1) must not also be an input to this custom "
                     "operator and (2) may not alias any inputs to this custom operator or other returns. The most "
                     "common way to trigger this error is if we have y = custom_op(x) and y and x are the same Tensor. "
-                    "Return a clone instead (y = x.clone()), or do not return it.")
+                    "Return a clone instead (y = x.clone()), or do not return it."
+                )
             seen.add(memory)
 
 
@@ -249,4 +286,5 @@ def cast(value: Any, dtype: Any) -> Any:
 def bump(tensor: Any) -> None:
     """Note that a tensor was written to."""
     from ..autograd.node import bump_version
+
     bump_version(tensor)

@@ -11,10 +11,19 @@ from ..ops._registry import namespace_of
 from ..ops._schema import Tag, parse_schema
 from .operator import KEYS, LibraryOperator
 
-operators: dict[str, LibraryOperator] = {}          # `mylib::foo.overload`
+operators: dict[str, LibraryOperator] = {}  # `mylib::foo.overload`
 _waiting: dict[str, dict[str, Callable[..., Any]]] = {}  # kernels of operators that are not defined yet
-_DEVICES = {"cpu": "CPU", "cuda": "CUDA", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
-            "meta": "Meta", "privateuseone": "PrivateUse1"}
+_DEVICES = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "mps": "MPS",
+    "xpu": "XPU",
+    "hpu": "HPU",
+    "xla": "XLA",
+    "mtia": "MTIA",
+    "meta": "Meta",
+    "privateuseone": "PrivateUse1",
+}
 
 
 def parse_qualname(qualname: str) -> tuple[str, str]:
@@ -25,8 +34,10 @@ def parse_qualname(qualname: str) -> tuple[str, str]:
     """
     parts = qualname.split("::") if isinstance(qualname, str) else []
     if len(parts) != 2 or not all(parts):
-        raise ValueError(f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname '
-                         "passed to the torch.library APIs must consist of a namespace and a name, e.g. aten::sin")
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname '
+            "passed to the torch.library APIs must consist of a namespace and a name, e.g. aten::sin"
+        )
     return parts[0], parts[1]
 
 
@@ -44,22 +55,28 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
     schema = parse_schema(text)
     own, _, name = schema.name.rpartition("::")
     if own and own != namespace:
-        raise RuntimeError(f"Explicitly provided namespace ({own}) in schema string does not match namespace of the "
-                           f"library ({namespace}): {text}")
+        raise RuntimeError(
+            f"Explicitly provided namespace ({own}) in schema string does not match namespace of the "
+            f"library ({namespace}): {text}"
+        )
     schema = parse_schema(f"{namespace}::{text.strip().removeprefix(f'{namespace}::')}")
     operator = LibraryOperator(schema)
     table = vars(namespace_of(namespace))["_operators"]
     overload = schema.overload_name or "default"
-    packet: OpOverloadPacket = getattr(namespace_of(namespace), name) if name in table else \
-        OpOverloadPacket(namespace, name, [])
+    packet: OpOverloadPacket = (
+        getattr(namespace_of(namespace), name) if name in table else OpOverloadPacket(namespace, name, [])
+    )
     if overload in packet.overloads() and not (replace and operator.name in operators):
-        raise RuntimeError(f"Tried to register an operator ({schema}) with the same name and overload name multiple "
-                           "times. Each overload's schema should only be registered with a single call to define().")
+        raise RuntimeError(
+            f"Tried to register an operator ({schema}) with the same name and overload name multiple "
+            "times. Each overload's schema should only be registered with a single call to define()."
+        )
     table[name] = packet
     words = " ".join(tag.name if isinstance(tag, Tag) else str(tag) for tag in _as_tuple(tags))
     function = _named(operator, name)
-    operator.overload = packet._add(Row(overload, function, str(schema).removeprefix(f"{namespace}::"), words, "",
-                                        operator))
+    operator.overload = packet._add(
+        Row(overload, function, str(schema).removeprefix(f"{namespace}::"), words, "", operator)
+    )
     operators[operator.name] = operator
     operator.kernels.update(_waiting.pop(operator.name, {}))
     return operator
@@ -112,8 +129,10 @@ def find(op: Any) -> LibraryOperator:
     if name not in operators:
         namespace, short = parse_qualname(name)
         if namespace == "aten":
-            raise NotImplementedError(f"{name} is an operator of gradloom's own, whose kernel and derivative are in "
-                                      "its YAML files; gradloom.ops.define replaces a derivative (`override: true`)")
+            raise NotImplementedError(
+                f"{name} is an operator of gradloom's own, whose kernel and derivative are in "
+                "its YAML files; gradloom.ops.define replaces a derivative (`override: true`)"
+            )
         raise RuntimeError(f"operator {name} does not exist")
     return operators[name]
 
@@ -128,16 +147,22 @@ def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[]
     if not callable(function):
         raise TypeError(f"Input function is required to be a callable but found type {type(function)}")
     if key not in KEYS:
-        raise RuntimeError(f"could not parse dispatch key: {key}. The keys that mean something here are CPU, "
-                           "CompositeExplicitAutograd, CompositeImplicitAutograd, Autograd and Meta")
+        raise RuntimeError(
+            f"could not parse dispatch key: {key}. The keys that mean something here are CPU, "
+            "CompositeExplicitAutograd, CompositeImplicitAutograd, Autograd and Meta"
+        )
     if name.startswith("aten::") and name not in operators:
         find(name)
     operator = operators.get(name)
     table = _waiting.setdefault(name, {}) if operator is None else operator.kernels
     if key in table:
         import warnings
-        warnings.warn(f"Overriding a previously registered kernel for the same operator and the same dispatch key\n"
-                      f"  operator: {name}\n  dispatch key: {key}", stacklevel=3)
+
+        warnings.warn(
+            f"Overriding a previously registered kernel for the same operator and the same dispatch key\n"
+            f"  operator: {name}\n  dispatch key: {key}",
+            stacklevel=3,
+        )
     table[key] = function
     if key == "Meta" and operator is not None:
         operator.fake = function
@@ -146,6 +171,7 @@ def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[]
         for held in (table, _waiting.get(name, {})):
             if held.get(key) is function:
                 del held[key]
+
     return undo
 
 

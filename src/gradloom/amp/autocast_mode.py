@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar
 
 from .. import _operators as ops
-from ..dtype import bfloat16, float16, float64
-from ..dtype import dtype as DType
+from ..dtype import bfloat16, dtype as DType, float16, float64
 from .settings import (
     autocast_decrement_nesting,
     autocast_increment_nesting,
@@ -54,8 +53,9 @@ class autocast:
 
     device: str
 
-    def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
-                 cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
         _check_device_type(device_type)
         default = get_autocast_dtype(device_type)
         self.device = device_type.partition(":")[0]
@@ -69,8 +69,11 @@ class autocast:
         if not isinstance(self.fast_dtype, DType):
             raise TypeError(f"autocast(): argument 'dtype' must be torch.dtype, not {type(self.fast_dtype).__name__}")
         if self.device == "cpu" and self.fast_dtype not in CPU_DTYPES:
-            warnings.warn(f"In CPU autocast, but the target dtype is not supported: {self.fast_dtype}. Disabling "
-                          f"autocast.\nOn the CPU it casts to {' and '.join(map(str, CPU_DTYPES))}.", stacklevel=3)
+            warnings.warn(
+                f"In CPU autocast, but the target dtype is not supported: {self.fast_dtype}. Disabling "
+                f"autocast.\nOn the CPU it casts to {' and '.join(map(str, CPU_DTYPES))}.",
+                stacklevel=3,
+            )
             return False
         if self.device == "cuda":
             warnings.warn("CUDA is not available. Disabling autocast. Use torch.autocast('cpu').", stacklevel=3)
@@ -100,6 +103,7 @@ class autocast:
         def call(*args: Any, **kwargs: Any) -> Any:
             with self._again():  # several threads may be in the function
                 return function(*args, **kwargs)
+
         return call  # type: ignore[return-value]
 
     def _again(self) -> autocast:
@@ -163,6 +167,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
             return fwd(ctx, *args, **kwargs)
         with autocast(device_type, enabled=False):
             return fwd(ctx, *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
     return forward
 
 
@@ -184,8 +189,11 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
     @functools.wraps(bwd)
     def backward(ctx: Any, *grads: Any) -> Any:
         if not hasattr(ctx, "_fwd_used_autocast"):
-            raise AttributeError(f"'{type(ctx).__name__}' object has no attribute '_fwd_used_autocast': decorate its "
-                                 "forward with custom_fwd")
+            raise AttributeError(
+                f"'{type(ctx).__name__}' object has no attribute '_fwd_used_autocast': decorate its "
+                "forward with custom_fwd"
+            )
         with autocast(device_type, dtype=ctx._dtype, enabled=ctx._fwd_used_autocast):
             return bwd(ctx, *grads)
+
     return backward

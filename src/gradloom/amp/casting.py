@@ -19,8 +19,7 @@ from typing import Any
 from .. import _operators as ops
 from ..autograd.grad_mode import enable_grad
 from ..dispatch import AUTOCAST, INFERENCE, state
-from ..dtype import dtype as DType
-from ..dtype import float32, float64
+from ..dtype import dtype as DType, float32, float64
 from ..interception import CASTS, Call, register
 from .settings import Settings, settings
 
@@ -82,9 +81,11 @@ def widest(lower: DType, args: tuple[Any, ...]) -> DType:
     found = {t.dtype for t in _tensors(args) if _is_floating(t)}
     for dtype in found:
         if dtype not in (lower, float32, float64):
-            raise RuntimeError(f"Unexpected floating ScalarType: autocast to {lower} was given a tensor of {dtype}, "
-                               "and neither dtype holds the values of the other. Cast the tensor first, such as by "
-                               f".to({lower}).")
+            raise RuntimeError(
+                f"Unexpected floating ScalarType: autocast to {lower} was given a tensor of {dtype}, "
+                "and neither dtype holds the values of the other. Cast the tensor first, such as by "
+                f".to({lower})."
+            )
     return next((dtype for dtype in (float64, float32) if dtype in found), lower)
 
 
@@ -109,8 +110,15 @@ def _cast(value: Any, dtype: DType, lower: DType, found: Settings) -> Any:
     given = value.dtype
     if given is dtype or given is float64 or not _is_floating(value):
         return value
-    if (dtype is not lower or given is not float32 or not found.caches or state.flags & INFERENCE
-            or not value.requires_grad or not value.is_leaf or value._is_view()):
+    if (
+        dtype is not lower
+        or given is not float32
+        or not found.caches
+        or state.flags & INFERENCE
+        or not value.requires_grad
+        or not value.is_leaf
+        or value._is_view()
+    ):
         return ops._to_copy(value, dtype=dtype)
     kept = found.casts.get((id(value), dtype))
     if kept is None:

@@ -65,22 +65,33 @@ class GradScaler:
         AssertionError: if the growth factor is not larger than 1, or the backoff factor not smaller.
     """
 
-    def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
-                 backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda":
-            warnings.warn("GradScaler is enabled, but CUDA is not available. Disabling. Use GradScaler('cpu').",
-                          stacklevel=2)
+            warnings.warn(
+                "GradScaler is enabled, but CUDA is not available. Disabling. Use GradScaler('cpu').", stacklevel=2
+            )
             self._enabled = False
         if not self._enabled:
             return
         _require(growth_factor > 1.0, "The growth factor must be > 1.0.")
         _require(backoff_factor < 1.0, "The backoff factor must be < 1.0.")
         self._growth_factor, self._backoff_factor, self._growth_interval = (
-            growth_factor, backoff_factor, growth_interval)
+            growth_factor,
+            backoff_factor,
+            growth_interval,
+        )
         self._init_scale, self._init_growth_tracker = init_scale, 0
-        self._scale: Tensor | None = None             # made by the first call of `scale`
+        self._scale: Tensor | None = None  # made by the first call of `scale`
         self._growth_tracker: Tensor | None = None
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
 
@@ -101,8 +112,7 @@ class GradScaler:
         if isinstance(outputs, Tensor):
             return outputs * self._scale
         if not isinstance(outputs, Iterable):
-            raise ValueError("outputs must be a Tensor or an iterable of Tensors, not "
-                             f"{type(outputs).__name__}")
+            raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, not {type(outputs).__name__}")
         scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
 
@@ -136,8 +146,10 @@ class GradScaler:
         """
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype is float16 for g in grads):
-            raise ValueError("Attempting to unscale FP16 gradients. The parameters have to be float32; autocast casts "
-                             "them where they are used.")
+            raise ValueError(
+                "Attempting to unscale FP16 gradients. The parameters have to be float32; autocast casts "
+                "them where they are used."
+            )
         if not grads:
             return {}
         with no_grad():
@@ -174,8 +186,10 @@ class GradScaler:
         else:
             if found["stage"] is OptState.READY:
                 self.unscale_(optimizer)
-            _require(len(found["found_inf_per_device"]) > 0, "No inf checks were recorded for this optimizer: none of "
-                     "its parameters has a gradient.")
+            _require(
+                len(found["found_inf_per_device"]) > 0,
+                "No inf checks were recorded for this optimizer: none of its parameters has a gradient.",
+            )
             infinite = any(f.item() for f in found["found_inf_per_device"].values())
             result = None if infinite else optimizer.step(*args, **kwargs)
         found["stage"] = OptState.STEPPED
@@ -187,8 +201,12 @@ class GradScaler:
         It reads `grad_scale`, None if the gradients are scaled back already, and `found_inf`.
         """
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
-            warnings.warn("GradScaler is going to stop passing itself as a keyword argument to the optimizer's step, "
-                          "which is to read its attributes `grad_scale` and `found_inf`.", FutureWarning, stacklevel=3)
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the optimizer's step, "
+                "which is to read its attributes `grad_scale` and `found_inf`.",
+                FutureWarning,
+                stacklevel=3,
+            )
             return optimizer.step(*args, **kwargs, grad_scaler=self)
         if found["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
@@ -219,8 +237,9 @@ class GradScaler:
         if new_scale is not None:
             self._replace_scale(new_scale)
         else:
-            infinite = [f for found in self._per_optimizer_states.values()
-                        for f in found["found_inf_per_device"].values()]
+            infinite = [
+                f for found in self._per_optimizer_states.values() for f in found["found_inf_per_device"].values()
+            ]
             _require(len(infinite) > 0, "No inf checks were recorded prior to update.")
             if any(f.item() for f in infinite):
                 scale.mul_(self._backoff_factor)
@@ -237,17 +256,25 @@ class GradScaler:
     def _replace_scale(self, new_scale: float | Tensor) -> None:
         assert self._scale is not None
         if isinstance(new_scale, Tensor):
-            _require(new_scale.dtype is float32 and new_scale.numel() == 1 and not new_scale.requires_grad,
-                     "new_scale should be a float or a 1-element torch.FloatTensor with requires_grad=False.")
+            _require(
+                new_scale.dtype is float32 and new_scale.numel() == 1 and not new_scale.requires_grad,
+                "new_scale should be a float or a 1-element torch.FloatTensor with requires_grad=False.",
+            )
             self._scale.copy_(new_scale.reshape(()))
         else:
-            _require(isinstance(new_scale, (int, float)), "new_scale should be a float or a 1-element "
-                     f"torch.FloatTensor with requires_grad=False, not {type(new_scale).__name__}.")
+            _require(
+                isinstance(new_scale, (int, float)),
+                "new_scale should be a float or a 1-element "
+                f"torch.FloatTensor with requires_grad=False, not {type(new_scale).__name__}.",
+            )
             self._scale.fill_(new_scale)
 
     def _check_scale(self, what: str) -> None:
-        _require(getattr(self, "_scale", None) is not None, f"Attempted {what} but _scale is None. This may indicate "
-                 "that scaler.scale(loss or outputs) was not called earlier in the iteration.")
+        _require(
+            getattr(self, "_scale", None) is not None,
+            f"Attempted {what} but _scale is None. This may indicate "
+            "that scaler.scale(loss or outputs) was not called earlier in the iteration.",
+        )
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         """Look for infinite gradients without scaling them back."""
@@ -315,9 +342,13 @@ class GradScaler:
         """The scale and what decides about its growth; empty if the scaler is disabled. Save it after `update`."""
         if not self._enabled:
             return {}
-        return {"scale": self.get_scale(), "growth_factor": self._growth_factor,
-                "backoff_factor": self._backoff_factor, "growth_interval": self._growth_interval,
-                "_growth_tracker": self._get_growth_tracker()}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over the state of another scaler.
@@ -331,8 +362,9 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance "
-                               "of GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
         self._init_scale = state_dict["scale"]
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
@@ -345,10 +377,17 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if self._enabled:
-            _require(len(self._per_optimizer_states) == 0, "A GradScaler instance may only be pickled at the beginning "
-                     "of an iteration, or at the end after scaler.update().")
-            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker(),
-                      "_scale": None, "_growth_tracker": None}
+            _require(
+                len(self._per_optimizer_states) == 0,
+                "A GradScaler instance may only be pickled at the beginning "
+                "of an iteration, or at the end after scaler.update().",
+            )
+            state |= {
+                "_init_scale": self.get_scale(),
+                "_init_growth_tracker": self._get_growth_tracker(),
+                "_scale": None,
+                "_growth_tracker": None,
+            }
         return state
 
 

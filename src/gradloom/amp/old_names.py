@@ -18,8 +18,11 @@ def is_old(device: str, name: str, instead: str) -> None:
         name: the name, which `gradloom.amp` has, too.
         instead: the arguments that it takes there.
     """
-    warnings.warn(f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({instead})` "
-                  "instead.", FutureWarning, stacklevel=3)
+    warnings.warn(
+        f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({instead})` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
 
 
 def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Callable[..., Any]:
@@ -27,8 +30,11 @@ def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Ca
     arguments = ", ".join(filter(None, (repr(device), value)))
 
     def old(*args: Any) -> Any:
-        warnings.warn(f"torch.{name}({value}) is deprecated. Please use torch.{new.__name__}({arguments}) instead.",
-                      DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"torch.{name}({value}) is deprecated. Please use torch.{new.__name__}({arguments}) instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return new(device, *args)
 
     old.__name__ = old.__qualname__ = name
@@ -38,22 +44,29 @@ def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Ca
 
 get_autocast_cpu_dtype: Callable[[], dtype] = _old("get_autocast_cpu_dtype", "cpu", settings.get_autocast_dtype)
 set_autocast_cpu_dtype: Callable[[dtype], None] = _old(
-    "set_autocast_cpu_dtype", "cpu", settings.set_autocast_dtype, "dtype")
+    "set_autocast_cpu_dtype", "cpu", settings.set_autocast_dtype, "dtype"
+)
 is_autocast_cpu_enabled: Callable[[], bool] = _old("is_autocast_cpu_enabled", "cpu", settings.is_autocast_enabled)
 set_autocast_cpu_enabled: Callable[[bool], None] = _old(
-    "set_autocast_cpu_enabled", "cpu", settings.set_autocast_enabled, "enabled")
+    "set_autocast_cpu_enabled", "cpu", settings.set_autocast_enabled, "enabled"
+)
 get_autocast_gpu_dtype: Callable[[], dtype] = _old("get_autocast_gpu_dtype", "cuda", settings.get_autocast_dtype)
 set_autocast_gpu_dtype: Callable[[dtype], None] = _old(
-    "set_autocast_gpu_dtype", "cuda", settings.set_autocast_dtype, "dtype")
+    "set_autocast_gpu_dtype", "cuda", settings.set_autocast_dtype, "dtype"
+)
 get_autocast_ipu_dtype: Callable[[], dtype] = _old("get_autocast_ipu_dtype", "ipu", settings.get_autocast_dtype)
 set_autocast_ipu_dtype: Callable[[dtype], None] = _old(
-    "set_autocast_ipu_dtype", "ipu", settings.set_autocast_dtype, "dtype")
+    "set_autocast_ipu_dtype", "ipu", settings.set_autocast_dtype, "dtype"
+)
 is_autocast_ipu_enabled: Callable[[], bool] = _old("is_autocast_ipu_enabled", "ipu", settings.is_autocast_enabled)
 set_autocast_ipu_enabled: Callable[[bool], None] = _old(
-    "set_autocast_ipu_enabled", "ipu", settings.set_autocast_enabled, "enabled")
+    "set_autocast_ipu_enabled", "ipu", settings.set_autocast_enabled, "enabled"
+)
 get_autocast_xla_dtype: Callable[[], dtype] = _old("get_autocast_xla_dtype", "xla", settings.get_autocast_dtype)
 set_autocast_xla_dtype: Callable[[dtype], None] = _old(
-    "set_autocast_xla_dtype", "xla", settings.set_autocast_dtype, "dtype")
+    "set_autocast_xla_dtype", "xla", settings.set_autocast_dtype, "dtype"
+)
 is_autocast_xla_enabled: Callable[[], bool] = _old("is_autocast_xla_enabled", "xla", settings.is_autocast_enabled)
 set_autocast_xla_enabled: Callable[[bool], None] = _old(
-    "set_autocast_xla_enabled", "xla", settings.set_autocast_enabled, "enabled")
+    "set_autocast_xla_enabled", "xla", settings.set_autocast_enabled, "enabled"
+)

@@ -9,17 +9,44 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import AUTOCAST, state
-from ..dtype import bfloat16, float16
-from ..dtype import dtype as DType
+from ..dtype import bfloat16, dtype as DType, float16
 from ..overloads.registry import type_name
 
 # The kinds of device that have a name.
-_KINDS = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
-          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+_KINDS = (
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
+)
 # The devices for which there is autocast -> the dtype of a region that names none.
 _DEFAULTS: dict[str, DType] = {
-    "cpu": bfloat16, "cuda": float16, "mps": float16, "xpu": float16, "ipu": float16, "mtia": float16,
-    "xla": bfloat16, "hpu": bfloat16, "maia": bfloat16}
+    "cpu": bfloat16,
+    "cuda": float16,
+    "mps": float16,
+    "xpu": float16,
+    "ipu": float16,
+    "mtia": float16,
+    "xla": bfloat16,
+    "hpu": bfloat16,
+    "maia": bfloat16,
+}
 
 
 class Settings:
@@ -58,8 +85,9 @@ def _device(function: str, device_type: object) -> str:
         RuntimeError: if there is no such device, or no autocast for it.
     """
     if not isinstance(device_type, str):
-        raise TypeError(f"{function}(): argument 'device_type' (position 1) must be str, not "
-                        f"{type_name(type(device_type))}")
+        raise TypeError(
+            f"{function}(): argument 'device_type' (position 1) must be str, not {type_name(type(device_type))}"
+        )
     name = device_type.partition(":")[0]
     if name not in _KINDS:
         raise RuntimeError(f"Expected one of {', '.join(_KINDS)} device type at start of device string: {name}")
@@ -114,10 +142,12 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
         device_type = "cuda"
     name = _device("set_autocast_enabled", device_type)
     if not isinstance(enabled, bool):
-        raise TypeError("set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not "
-                        f"{type_name(type(enabled))}")
+        raise TypeError(
+            f"set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not {type_name(type(enabled))}"
+        )
     if name == "cpu":
         from . import casting as _registers  # noqa: F401
+
         state.flags = state.flags | AUTOCAST if enabled else state.flags & ~AUTOCAST
     elif enabled:
         settings().others.add(name)
@@ -150,8 +180,9 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """
     name = _device("set_autocast_dtype", device_type)
     if not isinstance(dtype, DType):
-        raise TypeError("set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not "
-                        f"{type_name(type(dtype))}")
+        raise TypeError(
+            f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type_name(type(dtype))}"
+        )
     settings().dtypes[name] = dtype
 
 

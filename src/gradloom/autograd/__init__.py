@@ -12,21 +12,71 @@ from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .node import Node, bump_version
 
-__all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional",
-           "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "increment_version", "inference_mode", "no_grad",
-           "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]
+__all__ = [
+    "Function",
+    "Node",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "increment_version",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
-_LAZY = {"Function": "function", "NestedIOFunction": "function", "Variable": "variable",
-         **dict.fromkeys(("is_multithreading_enabled", "set_multithreading_enabled"), "grad_mode"),
-         **dict.fromkeys(("_force_original_view_tracking", "_unsafe_preserve_version_counter",
-                          "enforce_grad_layout_policy", "is_view_replay_enabled"), "rare_modes"),
-         **dict.fromkeys(("DeviceType", "ProfilerActivity", "SavedTensor", "_calculate_shape", "_get_sequence_nr",
-                          "_is_checkpoint_valid", "_make_grads", "_pop_saved_tensors_default_hooks",
-                          "_push_saved_tensors_default_hooks", "kineto_available", "_tensor_or_tensors_to_tuple"),
-                         "inner_names"),
-         "_engine_run_backward": "graph"}
-_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "profiler_util", "anomaly_mode", "grad_mode",
-            "variable"}
+_LAZY = {
+    "Function": "function",
+    "NestedIOFunction": "function",
+    "Variable": "variable",
+    **dict.fromkeys(("is_multithreading_enabled", "set_multithreading_enabled"), "grad_mode"),
+    **dict.fromkeys(
+        (
+            "_force_original_view_tracking",
+            "_unsafe_preserve_version_counter",
+            "enforce_grad_layout_policy",
+            "is_view_replay_enabled",
+        ),
+        "rare_modes",
+    ),
+    **dict.fromkeys(
+        (
+            "DeviceType",
+            "ProfilerActivity",
+            "SavedTensor",
+            "_calculate_shape",
+            "_get_sequence_nr",
+            "_is_checkpoint_valid",
+            "_make_grads",
+            "_pop_saved_tensors_default_hooks",
+            "_push_saved_tensors_default_hooks",
+            "kineto_available",
+            "_tensor_or_tensors_to_tuple",
+        ),
+        "inner_names",
+    ),
+    "_engine_run_backward": "graph",
+}
+_MODULES = {
+    "forward_ad",
+    "functional",
+    "graph",
+    "function",
+    "profiler",
+    "profiler_util",
+    "anomaly_mode",
+    "grad_mode",
+    "variable",
+}
 
 
 if TYPE_CHECKING:
@@ -34,34 +84,28 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypeAlias
 
     from ..tensor import Tensor
-    from . import (
-        anomaly_mode,
-        forward_ad,
-        function,
-        functional,
-        grad_mode,
-        graph,
-        profiler,
-        profiler_util,
-        variable,
-    )
-    from .function import Function
-    from .function import NestedIOFunction as NestedIOFunction
-    from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
-    from .grad_mode import set_multithreading_enabled
+    from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, profiler_util, variable
+    from .function import Function, NestedIOFunction as NestedIOFunction
+    from .grad_mode import is_multithreading_enabled as is_multithreading_enabled, set_multithreading_enabled
     from .graph import GradientEdge
-    from .inner_names import DeviceType as DeviceType
-    from .inner_names import ProfilerActivity as ProfilerActivity
-    from .inner_names import SavedTensor as SavedTensor
-    from .inner_names import kineto_available as kineto_available
-    from .rare_modes import enforce_grad_layout_policy as enforce_grad_layout_policy
-    from .rare_modes import is_view_replay_enabled as is_view_replay_enabled
+    from .inner_names import (
+        DeviceType as DeviceType,
+        ProfilerActivity as ProfilerActivity,
+        SavedTensor as SavedTensor,
+        kineto_available as kineto_available,
+    )
+    from .rare_modes import (
+        enforce_grad_layout_policy as enforce_grad_layout_policy,
+        is_view_replay_enabled as is_view_replay_enabled,
+    )
     from .variable import Variable
 
     _Roots: TypeAlias = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 else:
+
     def __getattr__(name):
         from importlib import import_module
+
         if name in _LAZY:
             found = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
             globals()[name] = found
@@ -71,10 +115,14 @@ else:
         raise AttributeError(f"module 'gradloom.autograd' has no attribute '{name}'")
 
 
-def backward(tensors: _Roots,
-             grad_tensors: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None,
-             create_graph: bool = False, grad_variables: Tensor | Sequence[Tensor | None] | None = None,
-             inputs: _Roots | dict[str, Tensor] | None = None) -> None:
+def backward(
+    tensors: _Roots,
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: _Roots | dict[str, Tensor] | None = None,
+) -> None:
     """Accumulate into `.grad` of the leaves the derivative of the sum of `tensors`, each times its `grad_tensors`.
 
     Args:
@@ -91,12 +139,15 @@ def backward(tensors: _Roots,
     """
     if state.batching:
         from ..batching.gradients import check_backward
+
         check_backward()
     if grad_variables is not None:
         _warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
-                               "`backward()`. Please only use `grad_tensors`.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
         grad_tensors = grad_variables
     roots, grads = roots_and_gradients(as_tuple(tensors), grad_tensors)
     if create_graph:
@@ -118,30 +169,59 @@ def backward(tensors: _Roots,
 
 
 @overload
-def grad(outputs: _Roots, inputs: _Roots, grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
-         allow_unused: Literal[False] | None = None, is_grads_batched: bool = False,
-         materialize_grads: bool = False) -> tuple[Tensor, ...]: ...
+def grad(
+    outputs: _Roots,
+    inputs: _Roots,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: Literal[False] | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
 
 
 @overload
-def grad(outputs: _Roots, inputs: _Roots, grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, *,
-         allow_unused: bool, is_grads_batched: bool = False,
-         materialize_grads: bool = False) -> tuple[Tensor | None, ...]: ...
+def grad(
+    outputs: _Roots,
+    inputs: _Roots,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    *,
+    allow_unused: bool,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]: ...
 
 
 @overload
-def grad(outputs: _Roots, inputs: dict[str, Tensor], grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
-         allow_unused: bool | None = None, is_grads_batched: bool = False,
-         materialize_grads: bool = False) -> dict[str, Tensor]: ...
+def grad(
+    outputs: _Roots,
+    inputs: dict[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[str, Tensor]: ...
 
 
-def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
-         grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> Any:
+def grad(
+    outputs: _Roots,
+    inputs: _Roots | dict[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
     """The derivative of the sum of `outputs` (each times its `grad_outputs`) with respect to each of `inputs`.
 
     Args:
@@ -163,11 +243,15 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
     """
     inputs, names = _inputs_of_grad(inputs)
     if not only_inputs:
-        _warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
-              "other parts of the graph, please use torch.autograd.backward.", FutureWarning)
+        _warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+        )
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-                         "allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if allow_unused is None:
         allow_unused = materialize_grads
     if retain_graph is None:
@@ -176,11 +260,26 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
     outputs = as_tuple(outputs)
     if is_grads_batched:
         from .batched_grad import grad_batched
-        found = grad_batched(grad, outputs, inputs, (None,) * len(outputs) if grad_outputs is None else
-                             as_tuple(grad_outputs), retain_graph=retain_graph, create_graph=create_graph,
-                             allow_unused=allow_unused, materialize_grads=materialize_grads)
-    elif state.batching and (found := _grad_within_vmap(outputs, inputs, grad_outputs, retain_graph, create_graph,
-                                                        allow_unused, materialize_grads)) is not None:
+
+        found = grad_batched(
+            grad,
+            outputs,
+            inputs,
+            (None,) * len(outputs) if grad_outputs is None else as_tuple(grad_outputs),
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize_grads,
+        )
+    elif (
+        state.batching
+        and (
+            found := _grad_within_vmap(
+                outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+            )
+        )
+        is not None
+    ):
         pass
     else:
         roots, grads = roots_and_gradients(outputs, grad_outputs)
@@ -195,11 +294,20 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
 def _grad_within_vmap(outputs, inputs, vectors, retain_graph, create_graph, allow_unused, materialize_grads):
     """The gradients if outputs or inputs are batched, else None."""
     from ..batching.gradients import any_batched, grad_of_batched
+
     if not any_batched(outputs, inputs):
         return None
     vectors = None if vectors is None else as_tuple(vectors)
-    return grad_of_batched(grad, outputs, inputs, vectors, retain_graph=retain_graph, create_graph=create_graph,
-                           allow_unused=allow_unused, materialize_grads=materialize_grads)
+    return grad_of_batched(
+        grad,
+        outputs,
+        inputs,
+        vectors,
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        allow_unused=allow_unused,
+        materialize_grads=materialize_grads,
+    )
 
 
 def _inputs_of_grad(inputs):
@@ -216,6 +324,7 @@ def _inputs_of_grad(inputs):
 
 def _warn(message, category) -> None:
     import warnings
+
     warnings.warn(message, category, stacklevel=3)
 
 
@@ -228,10 +337,13 @@ def _warn_of_cycle() -> None:
     if not _warned_of_cycle:
         _warned_of_cycle = True
         import warnings
-        warnings.warn("Using backward() with create_graph=True will create a reference cycle between the parameter and "
-                      "its gradient which can cause a memory leak: .grad holds the graph, which holds the parameter. "
-                      "Use autograd.grad when creating the graph, or set .grad of the parameters to None afterwards.",
-                      stacklevel=4)
+
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and "
+            "its gradient which can cause a memory leak: .grad holds the graph, which holds the parameter. "
+            "Use autograd.grad when creating the graph, or set .grad of the parameters to None afterwards.",
+            stacklevel=4,
+        )
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -248,12 +360,15 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     try:
         tensors = list(tensor)
     except TypeError:
-        raise RuntimeError("increment_version expect a Iterable[Tensor] as input: a Tensor or an iterable of Tensors, "
-                           f"but got {type(tensor).__name__}") from None
+        raise RuntimeError(
+            "increment_version expect a Iterable[Tensor] as input: a Tensor or an iterable of Tensors, "
+            f"but got {type(tensor).__name__}"
+        ) from None
     for t in tensors:
         if not isinstance(t, _operators.Tensor):
-            raise RuntimeError("increment_version expects each element of the iterable to be a tensor, but got "
-                               f"{type(t).__name__}")
+            raise RuntimeError(
+                f"increment_version expects each element of the iterable to be a tensor, but got {type(t).__name__}"
+            )
         if not t._inference:
             bump_version(t)
 

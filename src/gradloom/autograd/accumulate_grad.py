@@ -72,8 +72,11 @@ class AccumulateGrad(Node):
                     variable._grad = _operators.add(held, grad)
                 elif state.flags & FORWARD_AD:  # either may have a tangent
                     _operators.add_(held, grad)
-                elif (held._array.flags.c_contiguous and self.input_metadata[1] is not None
-                      and held._array.__class__ is np.ndarray):
+                elif (
+                    held._array.flags.c_contiguous
+                    and self.input_metadata[1] is not None
+                    and held._array.__class__ is np.ndarray
+                ):
                     try:
                         np.add(held._array, grad._array, out=held._array)
                     except ValueError:  # `data` has another shape since
@@ -86,8 +89,10 @@ class AccumulateGrad(Node):
         if hooks:
             for hook in list(hooks.values()):
                 if hook(variable) is not None:
-                    raise RuntimeError("Tensor post accumulate grad hooks should return None: there is nothing left "
-                                       "to replace; set .grad instead")
+                    raise RuntimeError(
+                        "Tensor post accumulate grad hooks should return None: there is nothing left "
+                        "to replace; set .grad instead"
+                    )
         return ()
 
 
@@ -110,9 +115,15 @@ def _own(grad, variable):
         return _operators.detach(grad)
     base = array.base
     of_tensor, of_array, of_base = _references(grad)
-    alone = (of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and of_base <= _ALONE[2]
-             and grad.__class__ is _operators.Tensor and grad._edge is NO_EDGE and grad._view is None
-             and (base is None or (base.__class__ is np.ndarray and base.size == array.size)))
+    alone = (
+        of_tensor <= _ALONE[0]
+        and of_array <= _ALONE[1]
+        and of_base <= _ALONE[2]
+        and grad.__class__ is _operators.Tensor
+        and grad._edge is NO_EDGE
+        and grad._view is None
+        and (base is None or (base.__class__ is np.ndarray and base.size == array.size))
+    )
     if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
     out = _laid_out_as(variable, array)
@@ -131,6 +142,7 @@ def _laid_out_as(variable, array):
     from ..kernels._layout import new_like
     from ..kernels._overlap import is_dense
     from .validate import expandable
+
     if like.shape != array.shape and not expandable(array.shape, like.shape):
         return np.empty(array.shape, array.dtype)
     return new_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)

@@ -97,10 +97,14 @@ class detect_anomaly(_Switch):
 
     def __init__(self, check_nan: bool = True) -> None:
         import warnings
+
         self._before = is_anomaly_enabled(), is_anomaly_check_nan_enabled()
         self.check_nan = check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
-                      "enabled for debugging.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+            "enabled for debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self) -> None:
         set_anomaly_enabled(True, self.check_nan)
@@ -114,7 +118,7 @@ class Trace:
     def __init__(self, stack, parent_name=None, parent=None):
         self.stack = stack
         self.parent_name = parent_name  # None outside of a backward pass
-        self.parent = parent            # the Trace of that node; None if it has none
+        self.parent = parent  # the Trace of that node; None if it has none
 
     def lines(self) -> list[str]:
         """The stack as PyTorch keeps it in `node.metadata["traceback_"]`."""
@@ -149,8 +153,11 @@ def apply_watched(node, grads, edges):
     outputs = node.apply(grads, edges)
     if _mode["check_nan"]:
         for i, grad in enumerate(outputs):
-            if grad is not None and (bool(_operators.isnan(grad).any()) if answers(grad.__class__) else
-                                     _has_nan(getattr(grad, "_array", None))):
+            if grad is not None and (
+                bool(_operators.isnan(grad).any())
+                if answers(grad.__class__)
+                else _has_nan(getattr(grad, "_array", None))
+            ):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
     return outputs
 

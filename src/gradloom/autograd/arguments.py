@@ -12,8 +12,10 @@ from ..dispatch import answers, state
 from .edge import gradient_edge
 from .node import Error
 
-UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
-          "this is the desired behavior.")
+UNUSED = (
+    "The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
+    "this is the desired behavior."
+)
 
 
 def as_tuple(value) -> tuple:
@@ -38,8 +40,14 @@ def input_edges(inputs: tuple) -> list:
     Raises:
         RuntimeError: if an input is neither a Tensor nor a GradientEdge, or names an output that its node has not.
     """
-    return [value._edge or gradient_edge(value) if isinstance(value, _operators.Tensor)
-            else _checked_edge(value) if is_edge(value) else _refuse_input(value) for value in inputs]
+    return [
+        value._edge or gradient_edge(value)
+        if isinstance(value, _operators.Tensor)
+        else _checked_edge(value)
+        if is_edge(value)
+        else _refuse_input(value)
+        for value in inputs
+    ]
 
 
 def edges_of_constants(inputs: tuple, edges: list) -> list:
@@ -66,8 +74,9 @@ def _refuse_input(value) -> NoReturn:
 def _checked_edge(value) -> tuple:
     node, nr = value.node, value.output_nr
     if node is not None and not 0 <= nr < len(node.input_metadata) // 2:
-        raise RuntimeError(f"a GradientEdge names output {nr} of {node.name()}, which has "
-                           f"{len(node.input_metadata) // 2}")
+        raise RuntimeError(
+            f"a GradientEdge names output {nr} of {node.name()}, which has {len(node.input_metadata) // 2}"
+        )
     return (node, nr)
 
 
@@ -84,8 +93,9 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
         AssertionError: if an output is neither a Tensor nor a GradientEdge.
     """
     given = (None,) * len(tensors) if gradients is None else as_tuple(gradients)
-    vectors = [_root_gradient(i, tensor, vector)
-               for i, (tensor, vector) in enumerate(zip(tensors, given, strict=False))]
+    vectors = [
+        _root_gradient(i, tensor, vector) for i, (tensor, vector) in enumerate(zip(tensors, given, strict=False))
+    ]
     if len(vectors) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(given)} gradients")
     roots = []
@@ -110,10 +120,12 @@ def output_layout(index: int, output):
         array, of_its_own = output._array, output._grad_dtype
         return array.shape, array.dtype if of_its_own is None or of_its_own[0] is None else of_its_own[0]
     if not is_edge(output):
-        raise AssertionError("Expected output to be a torch.Tensor or a GradientEdge, but element "
-                             f"{index} is of type {type(output).__name__}")
+        raise AssertionError(
+            "Expected output to be a torch.Tensor or a GradientEdge, but element "
+            f"{index} is of type {type(output).__name__}"
+        )
     node, nr = _checked_edge(output)
-    return (None, None) if node is None else node.input_metadata[2 * nr:2 * nr + 2]
+    return (None, None) if node is None else node.input_metadata[2 * nr : 2 * nr + 2]
 
 
 def _root_gradient(index: int, output, vector):
@@ -126,8 +138,10 @@ def _root_gradient(index: int, output, vector):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if numpy_type.kind == "c":
             from ..dtype import TYPE_OF
-            raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
-                               f"{TYPE_OF[numpy_type]!r}")
+
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {TYPE_OF[numpy_type]!r}"
+            )
         if isinstance(output, _operators.Tensor) and (state.dispatch_modes or answers(output.__class__)):
             return _operators.ones_like(output)
         return _operators.wrap(np.ones(shape, numpy_type))
@@ -135,11 +149,14 @@ def _root_gradient(index: int, output, vector):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
     found = vector._array
     if found.shape != shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output[{index}] has a shape of {vector.shape} and output[{index}] "
-                           f"has a shape of {_size(shape)}.")
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {vector.shape} and output[{index}] "
+            f"has a shape of {_size(shape)}."
+        )
     check_kind(index, vector, numpy_type)
     if found.dtype is not numpy_type and found.dtype != numpy_type:
         from ..dtype import TYPE_OF
+
         vector = vector.to(TYPE_OF[numpy_type])
     return vector
 
@@ -148,13 +165,17 @@ def check_kind(index: int, vector, numpy_type) -> None:
     """Refuse a complex gradient of a real output and the reverse."""
     if (vector._array.dtype.kind == "c") != (numpy_type.kind == "c"):
         from ..dtype import TYPE_OF
-        raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
-                           f"Mismatch in dtype: grad_output[{index}] has a dtype of {vector.dtype} and output[{index}] "
-                           f"has a dtype of {TYPE_OF[numpy_type]}.")
+
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {vector.dtype} and output[{index}] "
+            f"has a dtype of {TYPE_OF[numpy_type]}."
+        )
 
 
 def _size(shape):
     from ..size import Size
+
     return Size(shape)
 
 
@@ -171,7 +192,9 @@ def materialized(found, inputs, create_graph: bool) -> tuple:
     """`found` with zeros in place of the gradients of inputs that were not reached."""
     if any(g is None and is_edge(t) for g, t in zip(found, inputs, strict=True)):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-    return tuple([_operators.zeros_like(t).requires_grad_(create_graph) if g is None else g
-                  for g, t in zip(found, inputs, strict=True)])
-
-
+    return tuple(
+        [
+            _operators.zeros_like(t).requires_grad_(create_graph) if g is None else g
+            for g, t in zip(found, inputs, strict=True)
+        ]
+    )

@@ -6,8 +6,9 @@ from .. import _operators
 from .arguments import UNUSED, check_kind, materialized, output_layout, roots_and_gradients
 
 
-def grad_batched(grad, outputs: tuple, inputs: tuple, vectors: tuple, *, retain_graph, create_graph, allow_unused,
-                 materialize_grads) -> tuple:
+def grad_batched(
+    grad, outputs: tuple, inputs: tuple, vectors: tuple, *, retain_graph, create_graph, allow_unused, materialize_grads
+) -> tuple:
     """The gradients of `inputs` for every vector, along a new first dimension.
 
     Args:
@@ -28,25 +29,31 @@ def grad_batched(grad, outputs: tuple, inputs: tuple, vectors: tuple, *, retain_
         if not isinstance(vector, _operators.Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
         if not vector.ndim:
-            raise IndexError(f"grad_outputs[{i}] is a tensor without dimensions: with is_grads_batched=True the first "
-                             "dimension runs over the vectors")
+            raise IndexError(
+                f"grad_outputs[{i}] is a tensor without dimensions: with is_grads_batched=True the first "
+                "dimension runs over the vectors"
+            )
         if vector.shape[1:] != shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
                 f"output, but a mismatch was detected: grad_output[{i}] has a shape of {vector.shape[1:]} and "
-                f"output[{i}] has a shape of {type(vector.shape)(shape)}.")
+                f"output[{i}] has a shape of {type(vector.shape)(shape)}."
+            )
         check_kind(i, vector, numpy_type)
     sizes = [v.shape[0] for v in vectors if v is not None]
     if not sizes:
         roots_and_gradients(outputs, None)  # refuses outputs of several elements
         raise ValueError("is_grads_batched=True needs grad_outputs whose first dimension runs over the vectors")
     if len(set(sizes)) > 1:
-        raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                         f"{sizes} for the mapped dimension")
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
     if not sizes[0]:
         raise IndexError("index 0 is out of bounds for dimension 0 with size 0: grad_outputs hold no vector")
     from ..batching.mapping import vmap
+
     reached: list = []
 
     def noted(*given):

@@ -32,8 +32,9 @@ def stack_lines(stack) -> list[str]:
     import traceback
 
     start = next((i for i, (code, _) in enumerate(stack) if not _is_plumbing(code)), 0)
-    return traceback.format_list([traceback.FrameSummary(code.co_filename, line, code.co_name)
-                                  for code, line in reversed(stack[start:])])
+    return traceback.format_list(
+        [traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line in reversed(stack[start:])]
+    )
 
 
 def user_line(stack) -> str:

@@ -23,10 +23,12 @@ def in_another_thread(work, *args) -> None:
     """
     depth = state.graph_task.depth
     if depth >= _MOST_LEVELS:
-        raise RecursionError(f"maximum recursion depth exceeded: {depth} backward passes run inside each other. A "
-                             "backward function or a hook probably calls backward() on a graph that it is a part of, "
-                             "as one does whose forward returned, without detach(), a tensor with a history of its "
-                             "own: the function is its history from then on")
+        raise RecursionError(
+            f"maximum recursion depth exceeded: {depth} backward passes run inside each other. A "
+            "backward function or a hook probably calls backward() on a graph that it is a part of, "
+            "as one does whose forward returned, without detach(), a tensor with a history of its "
+            "own: the function is its history from then on"
+        )
     inherited = dict(state.__dict__)
     context = copy_context()
     failure = []

@@ -80,4 +80,3 @@ def set_history(tensor, node) -> None:
     array = tensor._array
     node.input_metadata = (*metadata, array.shape, array.dtype)
     tensor._edge = (node, output_nr)
-

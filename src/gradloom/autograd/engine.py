@@ -32,8 +32,19 @@ LEVELS_PER_THREAD = 20  # passes inside passes that share a stack, of which each
 class GraphTask:
     """One backward pass."""
 
-    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer", "depth", "root",
-                 "notes")
+    __slots__ = (
+        "id",
+        "keep_graph",
+        "create_graph",
+        "plan",
+        "callbacks",
+        "pending",
+        "node",
+        "outer",
+        "depth",
+        "root",
+        "notes",
+    )
 
     def __init__(self, root: Node, keep_graph: bool, create_graph: bool, plan=None):
         self.id = _task_id()
@@ -42,11 +53,11 @@ class GraphTask:
         self.create_graph = create_graph
         self.plan = plan
         self.callbacks = []
-        self.pending = None     # see `_dependencies`
-        self.node = None        # the node that is running
+        self.pending = None  # see `_dependencies`
+        self.node = None  # the node that is running
         self.outer = state.graph_task
         self.depth = 0 if self.outer is None else self.outer.depth + 1
-        self.notes = {}         # of hooks that are called several times in a pass
+        self.notes = {}  # of hooks that are called several times in a pass
 
 
 class Plan:
@@ -55,7 +66,7 @@ class Plan:
     __slots__ = ("captures", "needed", "results")
 
     def __init__(self, edges, ends):
-        self.captures = {}      # node -> [(input_nr, position in results)]
+        self.captures = {}  # node -> [(input_nr, position in results)]
         self.results = [None] * len(edges)
         for position, (node, nr) in enumerate(edges):
             self.captures.setdefault(node, []).append((nr, position))
@@ -112,11 +123,13 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     try:
         if task.depth and not task.depth % LEVELS_PER_THREAD:
             from .deep_passes import in_another_thread
+
             in_another_thread(_finish, task, root, buffer)
         else:
             _finish(task, root, buffer)
     except Exception as error:
         from .error_notes import explain
+
         explain(error, _run.__code__)
         raise
     finally:
@@ -198,8 +211,9 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
         if plan is None or node in plan.needed:
             edges = node.next_edges
             wanted = edges if plan is None else plan.wanted(edges)
-            outputs = (node.apply(grads, wanted) if node.hooks is None and not watched else
-                       hook_calls.run(node, grads, wanted))
+            outputs = (
+                node.apply(grads, wanted) if node.hooks is None and not watched else hook_calls.run(node, grads, wanted)
+            )
             if not keep_graph:
                 release = node.release_variables
                 if release is not None:
@@ -212,8 +226,9 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                     array = grad._array
                     at = nr + nr
                     if array.shape != metadata[at] or array.dtype is not metadata[at + 1]:
-                        grad = validate_gradient(grad, metadata[at], metadata[at + 1], node,
-                                                 edges.index((following, nr)))
+                        grad = validate_gradient(
+                            grad, metadata[at], metadata[at + 1], node, edges.index((following, nr))
+                        )
                         array = grad._array
                 entry = pending[following]
                 held = None if entry is None else entry[1]
@@ -267,8 +282,14 @@ def accumulate(entry: list, nr: int, grad) -> None:
     if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
         total = held[nr]
         array = total._array
-        if (getrefcount(total) <= _ALONE[0] and getrefcount(array) <= _ALONE[1] and array.base is None
-                and total.__class__ is _operators.Tensor and total._vc is None and array.flags.writeable):
+        if (
+            getrefcount(total) <= _ALONE[0]
+            and getrefcount(array) <= _ALONE[1]
+            and array.base is None
+            and total.__class__ is _operators.Tensor
+            and total._vc is None
+            and array.flags.writeable
+        ):
             np.add(array, grad._array, array)
         else:
             held[nr] = _operators.add(total, grad)
@@ -279,6 +300,7 @@ def accumulate(entry: list, nr: int, grad) -> None:
 
 def _calibrate():
     """Reference counts of a sum that only its buffer holds, as `accumulate` sees them."""
+
     class Probe:
         __slots__ = ("_array",)
 

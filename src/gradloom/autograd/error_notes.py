@@ -21,8 +21,10 @@ _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
 _HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that say what to do
 _SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
-_HINT = ("with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
-         "your program that called the operator")
+_HINT = (
+    "with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
+    "your program that called the operator"
+)
 _MOST_FRAMES = 500
 # What lies between the engine's loop and a hook or a node.
 _BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
@@ -48,7 +50,7 @@ def explain(error: Exception, loop) -> None:
     if at is None:
         return  # a callback at the end of the pass, which is the user's
     node = frames[at][0].f_locals["node"]
-    inner = frames[at + 1:]
+    inner = frames[at + 1 :]
     while inner and _is_between(inner[0][0].f_code):
         del inner[0]
     if inner and inner[0][0].f_code in _CALLERS_OF_HOOKS:
@@ -88,19 +90,27 @@ def forward_notes(node, trace) -> list[str]:
     """Which forward call made the node, and, for a node of a backward pass, what led to that."""
     name = node.name()
     if trace is None:
-        return [f"Error detected in {name}. No forward pass information available. Enable detect anomaly during "
-                "forward pass for more information."]
-    notes = [f"Error detected in {name}, made at {user_line(trace.stack)}\n"
-             f"Traceback of forward call that caused the error:\n{stack_text(trace.stack)}"]
+        return [
+            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
+        ]
+    notes = [
+        f"Error detected in {name}, made at {user_line(trace.stack)}\n"
+        f"Traceback of forward call that caused the error:\n{stack_text(trace.stack)}"
+    ]
     while trace is not None and trace.parent_name is not None:
         name, trace = trace.parent_name, trace.parent
         if trace is None:
-            notes.append(f"Previous calculation was induced by {name}. No forward pass information available. Enable "
-                         "detect anomaly during forward pass for more information.")
+            notes.append(
+                f"Previous calculation was induced by {name}. No forward pass information available. Enable "
+                "detect anomaly during forward pass for more information."
+            )
         else:
-            notes.append(f"Previous calculation was induced by {name}, made at {user_line(trace.stack)}\n"
-                         "Traceback of forward call that induced the previous calculation:\n"
-                         f"{stack_text(trace.stack)}")
+            notes.append(
+                f"Previous calculation was induced by {name}, made at {user_line(trace.stack)}\n"
+                "Traceback of forward call that induced the previous calculation:\n"
+                f"{stack_text(trace.stack)}"
+            )
     return notes
 
 
@@ -113,21 +123,29 @@ def written_by(node, saved, counter, expected: int) -> str:
         counter: the tensor's version counter, with the writes that were noted behind the version.
         expected: the version that was saved.
     """
-    text = ("a checkpoint kept it, as an argument to run its function again with" if node is None else
-            f"{node.name()} saved it as {_saved_name(node, saved)}")
+    text = (
+        "a checkpoint kept it, as an argument to run its function again with"
+        if node is None
+        else f"{node.name()} saved it as {_saved_name(node, saved)}"
+    )
     writes = [(version, stack) for version, stack in counter[1:] if version > expected]
     trace = None if node is None else trace_of(node)
     if not writes and trace is None:
-        return (" Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-                f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "
-                "forward pass, this message says which operator wrote to it, and where.")
+        return (
+            " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "
+            "forward pass, this message says which operator wrote to it, and where."
+        )
     if trace is not None:
         text += f" at {user_line(trace.stack)}"
     if not writes:
-        return (f"\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
-                "to from outside.")
-    told = [f"{operator_called(stack)} wrote to it at {user_line(stack)} (version {version})"
-            for version, stack in writes]
+        return (
+            f"\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
+            "to from outside."
+        )
+    told = [
+        f"{operator_called(stack)} wrote to it at {user_line(stack)} (version {version})" for version, stack in writes
+    ]
     missed = counter[0] - expected - len(writes)
     unknown = f"; {missed} more while anomaly detection was off, or too long ago" if missed > 0 else ""
     return "\n".join(["", text, *told]) + unknown
@@ -201,7 +219,7 @@ def _generated_frame(inner):
 
 def _formula(code, line: int) -> tuple[str, str] | None:
     """The key and the formula, as generated code names them in a comment above the line that raised."""
-    for text in reversed(linecache.getlines(code.co_filename)[code.co_firstlineno:line]):
+    for text in reversed(linecache.getlines(code.co_filename)[code.co_firstlineno : line]):
         if match := _COMMENT.match(text):
             return match["key"], match["formula"]
     return None

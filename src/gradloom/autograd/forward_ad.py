@@ -83,8 +83,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if level < 0:
         raise RuntimeError("Dual level must be a positive number: no level is open, so that none can be left.")
     if level != _level[0]:
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not "
-                           "supported.")
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     _level[0] -= 1
     each_thread(FORWARD_AD, False)
     for reference in _open:
@@ -104,6 +105,7 @@ class dual_level:
         exit_dual_level()
         if error is not None:
             from .error_notes import explain_forward
+
             explain_forward(error)
 
 
@@ -119,13 +121,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         ValueError: if the dtypes cannot carry a derivative.
     """
     if _level[0] < 0:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to "
-                           "enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
     _check_level(level)
     check_dual(tensor, tangent)
     if tangent_of(tensor) is not None:
-        raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
-                           f"level {_level[0]} is not supported.")
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
+            f"level {_level[0]} is not supported."
+        )
     dual = _primal_view(tensor)
     set_tangent(dual, tangent, as_given=True)
     return dual
@@ -143,9 +148,11 @@ def check_dual(tensor: Tensor, tangent: Tensor) -> None:
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if tensor._array.shape != tangent._array.shape:
-        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original "
-                           f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given "
-                           f"forward gradient is of size {list(tangent.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original "
+            f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given "
+            f"forward gradient is of size {list(tangent.shape)}."
+        )
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -267,6 +274,7 @@ def set_tangent(tensor, tangent, as_given: bool = False) -> None:
         return
     if tangent._is_zerotensor():
         from .zero_tangent import dense
+
         tangent = dense(tangent)
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
@@ -308,6 +316,7 @@ def hold_tangent(holder, tangent) -> None:
 def zeros_for(tensor):
     """What a formula gets for the tangent of a tensor that has none; see Note [Zero tangents]."""
     from .zero_tangent import zero_tensor
+
     return zero_tensor(tensor._array.shape, tensor._array.dtype)
 
 
@@ -334,6 +343,7 @@ def update_tangent(tensor, tangent) -> None:
 def _with_batches(tensor, held, tangent):
     """The tangent that a tensor or its base has, batched wherever the one that is written to it is."""
     from ..batching.tensor import batched_at, levels_of
+
     levels = levels_of(held)
     if set(levels_of(tangent)) <= set(levels):
         return held
@@ -351,6 +361,7 @@ def _tangent_through_base(tensor, written=None):
     batched, if the tangent that is about to be written to the view is.
     """
     from ..memory import offset_in_elements
+
     base, array = tensor._view.base, tensor._array
     whole = base._tangent
     if whole is None:

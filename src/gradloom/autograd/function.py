@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
     _Result = TypeVar("_Result")
 
-__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
-           "once_differentiable"]
+__all__ = [
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "FunctionMeta",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "once_differentiable",
+]
 
 
 class FunctionCtx:
@@ -43,8 +50,10 @@ class FunctionCtx:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, _operators.Tensor) or tensor is None):
-                raise AssertionError("save_for_forward expects all arguments to be tensors; you should save "
-                                     f"non-tensors as attributes on ctx. Got {type(tensor).__name__}")
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save "
+                    f"non-tensors as attributes on ctx. Got {type(tensor).__name__}"
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
@@ -62,15 +71,22 @@ class FunctionCtx:
             value: True for zeros.
         """
         if not isinstance(value, bool):
-            raise TypeError("set_materialize_grads received an invalid combination of arguments - got "
-                            f"({type(value).__name__}), but expected (bool)")
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got "
+                f"({type(value).__name__}), but expected (bool)"
+            )
         self.materialize_grads: bool = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Has no effect and warns: tensors know with which others they share memory."""
         import warnings
-        warnings.warn("`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked: "
-                      "leave the call out.", FutureWarning, stacklevel=2)
+
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked: "
+            "leave the call out.",
+            FutureWarning,
+            stacklevel=2,
+        )
 
 
 class FunctionMeta(type):
@@ -88,7 +104,7 @@ class BackwardCFunction(FunctionCtx, Node):
     to_save = saved_for_forward = dirty_tensors = non_differentiable = None
     materialize_grads = True
     _materialize_non_diff_grads = True  # False: outputs that are not differentiable get None, whatever the others get
-    _undifferentiated = ()              # their numbers, in that case
+    _undifferentiated = ()  # their numbers, in that case
     _saved = ()
     _released = _accessed = False
     needs_input_grad = ()
@@ -102,9 +118,11 @@ class BackwardCFunction(FunctionCtx, Node):
     @property
     def saved_tensors(self):
         if self._accessed:
-            raise RuntimeError("saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set "
-                               f"on the autograd.Function. {self._forward_cls.__name__} does so: keep the tuple, or "
-                               "leave the attribute out.")
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set "
+                f"on the autograd.Function. {self._forward_cls.__name__} does so: keep the tuple, or "
+                "leave the attribute out."
+            )
         if self._released:
             raise RuntimeError(FREED_MESSAGE)
         if self.saved_for_forward:  # only until `apply` returns
@@ -117,6 +135,7 @@ class BackwardCFunction(FunctionCtx, Node):
     @property
     def saved_variables(self):
         import warnings
+
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
@@ -136,12 +155,16 @@ class BackwardCFunction(FunctionCtx, Node):
         function = self._forward_cls
         backward, vjp = function.backward, function.vjp
         if backward is not Function.backward and vjp is not Function.vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-                               "should only implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                "should only implement one of them."
+            )
         call = vjp if vjp is not Function.vjp else backward
         if self.materialize_grads:
-            grads = [_zeros(self.input_metadata, i) if g is None and i not in self._undifferentiated else g
-                     for i, g in enumerate(grads)]
+            grads = [
+                _zeros(self.input_metadata, i) if g is None and i not in self._undifferentiated else g
+                for i, g in enumerate(grads)
+            ]
         found = call(self, grads) if function.boxed_grads_call else call(self, *grads)
         found = found if isinstance(found, tuple) else (found,)
         return self._edge_gradients(found)
@@ -150,19 +173,25 @@ class BackwardCFunction(FunctionCtx, Node):
         """The gradients of the tensor arguments, from what backward returned for all arguments."""
         is_tensor = self._is_tensor
         if len(found) > len(is_tensor):
-            if any(g is not None for g in found[len(is_tensor):]):
-                raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected "
-                                   f"{len(is_tensor)}, got {len(found)})")
-            found = found[:len(is_tensor)]
+            if any(g is not None for g in found[len(is_tensor) :]):
+                raise RuntimeError(
+                    f"function {self.name()} returned an incorrect number of gradients (expected "
+                    f"{len(is_tensor)}, got {len(found)})"
+                )
+            found = found[: len(is_tensor)]
         if len(found) != len(is_tensor):
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected "
-                               f"{len(is_tensor)}, got {len(found)})")
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{len(is_tensor)}, got {len(found)})"
+            )
         out = []
         for i, (grad, tensor) in enumerate(zip(found, is_tensor, strict=True)):
             if not tensor:
                 if grad is not None:
-                    raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
-                                       f"{i + 1}, but the corresponding forward input was not a Variable")
+                    raise RuntimeError(
+                        f"function {self.name()} returned a gradient different than None at position "
+                        f"{i + 1}, but the corresponding forward input was not a Variable"
+                    )
                 continue
             if grad is not None:
                 if not isinstance(grad, _operators.Tensor):
@@ -177,10 +206,12 @@ class BackwardCFunction(FunctionCtx, Node):
         following, nr = self.next_edges[edge]
         wanted = following.input_metadata[2 * nr + 1] if following is not None else None
         if wanted is not None and wanted.kind != "c":
-            raise RuntimeError(f"function {self.name()} returned a complex gradient ({grad.dtype}) at position "
-                               f"{position + 1}, where the input of forward is real. Return its real part. (Expected "
-                               "isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be "
-                               "true, but got false.)")
+            raise RuntimeError(
+                f"function {self.name()} returned a complex gradient ({grad.dtype}) at position "
+                f"{position + 1}, where the input of forward is real. Return its real part. (Expected "
+                "isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be "
+                "true, but got false.)"
+            )
 
 
 def _zeros(metadata, index):
@@ -211,14 +242,21 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         import warnings
-        warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all "
-                      "static, so you should invoke them on the class itself. Instantiating an autograd function will "
-                      "raise an error in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd function will "
+            "raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
-                           "new-style autograd function with static forward method. (Example: "
-                           "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -233,22 +271,27 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
         """`backward(ctx, *grads)`: a gradient (or None) per argument of forward, from one per output."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom "
-                                  "autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
 
     vjp = backward
 
     @staticmethod
     def jvp(*args: Any, **kwargs: Any) -> Any:
         """`jvp(ctx, *tangents)`: the tangents of the outputs, from one per argument of forward."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
-                                  "forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(*args: Any, **kwargs: Any) -> Any:
         """`vmap(info, in_dims, *args)`: the rule for batches."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
-                                  "or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -256,9 +299,11 @@ class Function(metaclass=FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         if separate or kwargs:
             from .function_arguments import by_position
+
             args = by_position(cls.forward, args, kwargs, separate)
         if state.batching:
             from ..batching.functions import apply_batched
+
             found = apply_batched(cls, args)
             if found is not NotImplemented:
                 return found
@@ -336,7 +381,7 @@ def _needs(is_tensor, edges):
     return tuple([t and next(following) is not NO_EDGE for t in is_tensor])
 
 
-_SingleLevelFunction = Function    # names that PyTorch has for what is one class here
+_SingleLevelFunction = Function  # names that PyTorch has for what is one class here
 _ContextMethodMixin = FunctionCtx
 
 
@@ -346,6 +391,7 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
     Args:
         function: the backward method, below @staticmethod.
     """
+
     @functools.wraps(function)
     def wrapper(ctx, *args):
         flags = state.flags
@@ -369,4 +415,5 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
                 out._edge = (node, len(node.input_metadata) // 2 - 1)
             marked.append(out)
         return tuple(marked) if isinstance(outputs, tuple) else marked[0]
+
     return wrapper

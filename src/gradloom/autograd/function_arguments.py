@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 
-def by_position(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                separate: bool) -> tuple[Any, ...]:
+def by_position(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool
+) -> tuple[Any, ...]:
     """All arguments of `Function.apply` by position, since that is how backward numbers their gradients.
 
     Args:
@@ -29,21 +30,28 @@ def by_position(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         for name in bound.kwargs:
             _refuse(name)
         return bound.args
-    names = [name for name, parameter in signature.parameters.items()
-             if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD][1:]
+    names = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ][1:]
     for name in kwargs:
         if name not in names:
             _refuse(name)
-        if name in names[:len(args)]:
+        if name in names[: len(args)]:
             raise TypeError(f"forward() got multiple values for argument '{name}'")
     last = max(map(names.index, kwargs))
     for position in range(len(args), last):
         if names[position] not in kwargs:
-            raise TypeError(f"forward() missing required argument: '{names[position]}' (position {position}). A custom "
-                            "function takes an argument by name only if those in front of it are given")
-    return (*args, *[kwargs[name] for name in names[len(args):last + 1]])
+            raise TypeError(
+                f"forward() missing required argument: '{names[position]}' (position {position}). A custom "
+                "function takes an argument by name only if those in front of it are given"
+            )
+    return (*args, *[kwargs[name] for name in names[len(args) : last + 1]])
 
 
 def _refuse(name: str) -> NoReturn:
-    raise TypeError(f"forward() got an unexpected keyword argument '{name}'. A custom function takes by name only what "
-                    "it could take by position: an argument after `*` or in `**kwargs` has no gradient to return")
+    raise TypeError(
+        f"forward() got an unexpected keyword argument '{name}'. A custom function takes by name only what "
+        "it could take by position: an argument after `*` or in `**kwargs` has no gradient to return"
+    )

@@ -62,9 +62,11 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
                 out = out._detached_alias()
             elif id(out) in given:
                 if separate and ctx.to_save is not None and any(out is t for t in _tuple_of(ctx, "to_save")):
-                    raise RuntimeError("An input that has been returned as-is as output is being saved for backward. "
-                                       "This is not supported if you override setup_context: return and save a view of "
-                                       "it, x.view_as(x), or save it in a forward that takes ctx.")
+                    raise RuntimeError(
+                        "An input that has been returned as-is as output is being saved for backward. "
+                        "This is not supported if you override setup_context: return and save a view of "
+                        "it, x.view_as(x), or save it in a forward that takes ctx."
+                    )
                 kind = Tensor if type(out).__torch_function__ is disabled_torch_function else type(out)
                 out = make_view(Tensor._make_subclass(kind, out), out, edge, state.flags, CUSTOM_FUNCTION)
             elif out._view is not None:
@@ -75,8 +77,9 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
                 views.append(out._view)
         wrapped.append(out)
     if not ctx._materialize_non_diff_grads:
-        ctx._undifferentiated = [nr for nr, out in enumerate(wrapped)
-                                 if isinstance(out, Tensor) and out._edge is NO_EDGE]
+        ctx._undifferentiated = [
+            nr for nr, out in enumerate(wrapped) if isinstance(out, Tensor) and out._edge is NO_EDGE
+        ]
     for view in views:
         view.creation = MULTI_OUTPUT if differentiable_outputs > 1 else CUSTOM_FUNCTION
     return tuple(wrapped)
@@ -86,24 +89,33 @@ def _tuple_of(ctx, name: str) -> tuple:
     """An attribute that a method of `ctx` sets, and that may have been set without it."""
     found = getattr(ctx, name)
     if not isinstance(found, tuple):
-        raise RuntimeError(f"autograd internal error: {name} attribute is expected to be a tuple but is "
-                           f"{type(found).__name__}: set it by the method of ctx")
+        raise RuntimeError(
+            f"autograd internal error: {name} attribute is expected to be a tuple but is "
+            f"{type(found).__name__}: set it by the method of ctx"
+        )
     return found
 
 
 def _checked_dirty(ctx, inputs, outputs):
     for i, tensor in enumerate(_tuple_of(ctx, "dirty_tensors")):
         if not isinstance(tensor, _operators.Tensor):
-            raise RuntimeError(f"mark_dirty can only accept variables, but argument {i} is of type "
-                               f"{type(tensor).__name__}")
+            raise RuntimeError(
+                f"mark_dirty can only accept variables, but argument {i} is of type {type(tensor).__name__}"
+            )
         bump_version(tensor)
         if not any(tensor is o for o in outputs):
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function."
+            )
         if not any(tensor is t for t in inputs):
             import warnings
-            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. It is for inputs that forward has "
-                          "written to.", stacklevel=4)
+
+            warnings.warn(
+                "ctx.mark_dirty() received a tensor that was not an input. It is for inputs that forward has "
+                "written to.",
+                stacklevel=4,
+            )
     return ctx.dirty_tensors
 
 
@@ -115,10 +127,12 @@ def _check_write(tensor, outputs: int) -> None:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
         if outputs > 1:
-            raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
-                               "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
-                               "it two functions: one that writes in place and returns one tensor, and one for the "
-                               "rest.")
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your "
+                "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
+                "it two functions: one that writes in place and returns one tensor, and one for the "
+                "rest."
+            )
         if view.creation != DEFAULT:
             raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
         if view.base.requires_grad and view.base.is_leaf:
@@ -128,8 +142,10 @@ def _check_write(tensor, outputs: int) -> None:
 def _checked_unmarked(ctx):
     for i, tensor in enumerate(_tuple_of(ctx, "non_differentiable")):
         if not isinstance(tensor, _operators.Tensor):
-            raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got argument {i} of type "
-                               f"{type(tensor).__name__}")
+            raise RuntimeError(
+                f"mark_non_differentiable only accepts variable arguments, but got argument {i} of type "
+                f"{type(tensor).__name__}"
+            )
     return ctx.non_differentiable
 
 
@@ -157,8 +173,10 @@ def save_tensors(ctx, outputs: tuple) -> None:
             kept.append(None)
             continue
         if not isinstance(tensor, _operators.Tensor):
-            raise TypeError(f"save_for_backward can only save variables, but argument {len(kept)} is of type "
-                            f"{type(tensor).__name__}. Keep it as an attribute of ctx instead")
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {len(kept)} is of type "
+                f"{type(tensor).__name__}. Keep it as an attribute of ctx instead"
+            )
         nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
         kept.append(SavedVariable(tensor, nr if nr is None else _own_number(ctx, tensor, nr)))
     ctx._saved = tuple(kept)
@@ -197,8 +215,10 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
     if all(t is None for t in tangents):
         return
     if ctx.materialize_grads:
-        tangents = [dense(a) if t and found is None and a._array.dtype.kind in "fcV" else found
-                    for a, t, found in zip(args, is_tensor, tangents, strict=True)]
+        tangents = [
+            dense(a) if t and found is None and a._array.dtype.kind in "fcV" else found
+            for a, t, found in zip(args, is_tensor, tangents, strict=True)
+        ]
     versions = [None if t is None else t._version for t in tangents]
     state.flags, state.forward_grad = flags & ~FORWARD_AD, False
     try:
@@ -207,8 +227,10 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
         state.flags, state.forward_grad = flags, True
     found = found if isinstance(found, tuple) else (found,)
     if len(found) != len(outputs):
-        raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
-                           f"{len(outputs)} but got {len(found)})")
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients (expected "
+            f"{len(outputs)} but got {len(found)})"
+        )
     dirty, unmarked = [[id(t) for t in marked or ()] for marked in (ctx.dirty_tensors, ctx.non_differentiable)]
     for i, (given, out, tangent) in enumerate(zip(returned, outputs, found, strict=True)):
         if tangent is None and id(given) not in dirty:
@@ -221,12 +243,16 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
             _check_tangent(i, out, tangent, id(given) not in unmarked)
         if id(given) in dirty:
             if not any(tangent is t and t._version != v for t, v in zip(tangents, versions, strict=True)):
-                raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace: "
-                                   "where forward writes to an input and returns it, jvp must write to its tangent and "
-                                   "return that.")
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace: "
+                    "where forward writes to an input and returns it, jvp must write to its tangent and "
+                    "return that."
+                )
         elif out._view is not None and tangent._view is None:
-            raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
-                               "returning a view: return the same view of the input's tangent.")
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
+                "returning a view: return the same view of the input's tangent."
+            )
         elif out is given and out._view is None and tangent._view is not None:  # memory that the result does not share
             tangent = without_tangents(_operators.clone, tangent)
         set_tangent(out, tangent)
@@ -234,12 +260,18 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
 
 def _check_tangent(position: int, out, tangent, differentiable: bool) -> None:
     if not differentiable or out._array.dtype.kind not in "fcV":
-        raise RuntimeError(f"Function's jvp returned a gradient at position {position}, but  the corresponding forward "
-                           "output is not a differentiable Tensor. Return None there.")
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {position}, but  the corresponding forward "
+            "output is not a differentiable Tensor. Return None there."
+        )
     if tangent._array.dtype.kind not in "fcV":
-        raise RuntimeError("Expected tangent to be floating point or complex, but Function's jvp returned one of dtype "
-                           f"{tangent.dtype} at position {position}.")
+        raise RuntimeError(
+            "Expected tangent to be floating point or complex, but Function's jvp returned one of dtype "
+            f"{tangent.dtype} at position {position}."
+        )
     if tangent._array.shape != out._array.shape:
-        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original "
-                           f"Tensor, this is not supported. Tensor is of size {list(out.shape)} while the given "
-                           f"forward gradient is of size {list(tangent.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original "
+            f"Tensor, this is not supported. Tensor is of size {list(out.shape)} while the given "
+            f"forward gradient is of size {list(tangent.shape)}."
+        )

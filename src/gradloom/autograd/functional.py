@@ -29,8 +29,13 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 _STRATEGIES = ("forward-mode", "reverse-mode")
 
 
-def vjp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
-        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    v: TensorOrTensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
     """The product of a vector with the Jacobian of a function, `v^T J`.
 
     Args:
@@ -50,16 +55,25 @@ def vjp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     call = _Call("vjp", func, inputs, create_graph, strict)
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
-    v = _vector(v, outputs, call.single_output,
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element.", call.name)
+    v = _vector(
+        v,
+        outputs,
+        call.single_output,
+        "The vector v can only be None if the user-provided function returns a single Tensor with a single element.",
+        call.name,
+    )
     with set_grad_enabled(create_graph or is_grad_enabled()):
         found = call.filled(call.grad(outputs, call.inputs, v, create_graph), call.inputs, "back")
     return call.returned(outputs, call.single_output), call.returned(found, call.single_input)
 
 
-def jvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
-        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    v: TensorOrTensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
     """The product of the Jacobian of a function with a vector, `J v`.
 
     See Note [Forward products by two reverse passes].
@@ -76,9 +90,14 @@ def jvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
         TypeError, RuntimeError: see vjp.
     """
     call = _Call("jvp", func, inputs, create_graph, strict)
-    v = _vector(v, call.inputs, call.single_input,
-                "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element.", call.name)
+    v = _vector(
+        v,
+        call.inputs,
+        call.single_input,
+        "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
+        "single element.",
+        call.name,
+    )
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
     u = _zeros_with_grad(outputs)
@@ -89,8 +108,13 @@ def jvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     return call.returned(outputs, call.single_output), call.returned(found, call.single_output)
 
 
-def vhp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
-        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vhp(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    v: TensorOrTensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
     """The product of a vector with the Hessian of a function of one value, `v^T H`.
 
     Args:
@@ -110,8 +134,13 @@ def vhp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     return call.returned(outputs, True), call.returned(found, call.single_input)
 
 
-def hvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
-        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def hvp(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    v: TensorOrTensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
     """The product of the Hessian of a function of one value with a vector, `H v`.
 
     It equals `vhp` where the second derivatives are continuous and takes one more pass.
@@ -133,8 +162,14 @@ def hvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     return call.returned(outputs, True), call.returned(found, call.single_input)
 
 
-def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bool = False, strict: bool = False,
-             vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
+def jacobian(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of a function.
 
     Args:
@@ -157,13 +192,17 @@ def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bo
     _check_strategy(strategy)
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError("torch.autograd.functional.jacobian: `create_graph=True` and "
-                                      '`strategy="forward-mode"` are not supported together (yet). Please either set '
-                                      '`create_graph=False` or `strategy="reverse-mode"`.')
+            raise NotImplementedError(
+                "torch.autograd.functional.jacobian: `create_graph=True` and "
+                '`strategy="forward-mode"` are not supported together (yet). Please either set '
+                '`create_graph=False` or `strategy="reverse-mode"`.'
+            )
         return _by_columns(func, inputs, strict, vectorize)
     if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                           "together. Please either set `strict=False` or `vectorize=False`.")
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+            "together. Please either set `strict=False` or `vectorize=False`."
+        )
     call = _Call("jacobian", func, inputs, create_graph, strict)
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
@@ -172,8 +211,14 @@ def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bo
     return _arranged(found, call.single_output, call.single_input)
 
 
-def hessian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bool = False, strict: bool = False,
-            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
+def hessian(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The Hessian of a function of one value: the Jacobian of its gradient.
 
     Args:
@@ -206,8 +251,14 @@ def hessian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: boo
         _Call("hessian", func, point, True, strict).require_grad(first, "jacobian")
         return first
 
-    found = jacobian(gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
-                     strategy=outer_jacobian_strategy)
+    found = jacobian(
+        gradient,
+        inputs,
+        create_graph=create_graph,
+        strict=strict,
+        vectorize=vectorize,
+        strategy=outer_jacobian_strategy,
+    )
     return found[0][0] if single and isinstance(found[0], tuple) else found[0] if single else found
 
 
@@ -224,8 +275,9 @@ class _Call:
         self.create_graph, self.strict = create_graph, strict
         given, self.single_input = self.tensors(inputs, "inputs")
         with enable_grad():
-            self.inputs = tuple([t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_()
-                                 for t in given])
+            self.inputs = tuple(
+                [t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in given]
+            )
         self.single_output = True
 
     def tensors(self, value, what):
@@ -233,12 +285,16 @@ class _Call:
         if isinstance(value, ops.Tensor):
             return (value,), True
         if not isinstance(value, tuple):
-            raise TypeError(f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but the "
-                            f"given {what} has type {type(value)}.")
+            raise TypeError(
+                f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but the "
+                f"given {what} has type {type(value)}."
+            )
         for i, item in enumerate(value):
             if not isinstance(item, ops.Tensor):
-                raise TypeError(f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but "
-                                f"the value at index {i} has type {type(item)}.")
+                raise TypeError(
+                    f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but "
+                    f"the value at index {i} has type {type(item)}."
+                )
         return value, False
 
     def evaluate(self):
@@ -251,8 +307,14 @@ class _Call:
         pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o is not None and o.requires_grad]
         if not pairs:
             return (None,) * len(inputs)
-        return _grad([o for o, _ in pairs], inputs, [v for _, v in pairs], create_graph=create_graph,
-                     retain_graph=True, allow_unused=True)
+        return _grad(
+            [o for o, _ in pairs],
+            inputs,
+            [v for _, v in pairs],
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
 
     def require_grad(self, tensors, what) -> None:
         """In strict mode, raise if one of the tensors does not depend on the inputs."""
@@ -260,8 +322,10 @@ class _Call:
             return
         for i, tensor in enumerate(tensors):
             if tensor is None:
-                raise RuntimeError(f"The output of the user-provided function is independent of input {i}. This is not "
-                                   "allowed in strict mode.")
+                raise RuntimeError(
+                    f"The output of the user-provided function is independent of input {i}. This is not "
+                    "allowed in strict mode."
+                )
             if not tensor.requires_grad:
                 raise RuntimeError(_STRICT[what].format(i=i))
 
@@ -275,8 +339,10 @@ class _Call:
                 tensor = ops.zeros_like(shape_of)
             elif self.strict and self.create_graph and not tensor.requires_grad:
                 what = "hessian" if "double" in stage else "jacobian"
-                raise RuntimeError(f"The {what} of the user-provided function is independent of input {i}. This is not "
-                                   "allowed in strict mode when create_graph=True.")
+                raise RuntimeError(
+                    f"The {what} of the user-provided function is independent of input {i}. This is not "
+                    "allowed in strict mode when create_graph=True."
+                )
             out.append(tensor)
         return tuple(out)
 
@@ -291,31 +357,52 @@ class _Call:
             found = self.grad((output,), self.inputs, (unit,), self.create_graph)
             for k, (gradient, tensor) in enumerate(zip(found, self.inputs, strict=True)):
                 rows[k].append(self._row(gradient, tensor, number, k))
-        return tuple([
-            (ops.stack(part, 0).view(output.shape + tensor.shape) if part
-             else ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype))
-            for part, tensor in zip(rows, self.inputs, strict=True)])
+        return tuple(
+            [
+                (
+                    ops.stack(part, 0).view(output.shape + tensor.shape)
+                    if part
+                    else ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype)
+                )
+                for part, tensor in zip(rows, self.inputs, strict=True)
+            ]
+        )
 
     def _rows_at_once(self, output):
         """The same in one pass for all unit vectors."""
         found = (None,) * len(self.inputs)
         if output.requires_grad:
-            found = _grad([output], self.inputs, [_units(output)], create_graph=self.create_graph, retain_graph=True,
-                          allow_unused=True, is_grads_batched=True)
-        return tuple([
-            ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype) if part is None
-            else (part if self.create_graph else part.detach()).reshape(output.shape + tensor.shape)
-            for part, tensor in zip(found, self.inputs, strict=True)])
+            found = _grad(
+                [output],
+                self.inputs,
+                [_units(output)],
+                create_graph=self.create_graph,
+                retain_graph=True,
+                allow_unused=True,
+                is_grads_batched=True,
+            )
+        return tuple(
+            [
+                ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype)
+                if part is None
+                else (part if self.create_graph else part.detach()).reshape(output.shape + tensor.shape)
+                for part, tensor in zip(found, self.inputs, strict=True)
+            ]
+        )
 
     def _row(self, gradient, tensor, number, k):
         if gradient is None:
             if self.strict:
-                raise RuntimeError(f"Output {number} of the user-provided function is independent of input {k}. This "
-                                   "is not allowed in strict mode.")
+                raise RuntimeError(
+                    f"Output {number} of the user-provided function is independent of input {k}. This "
+                    "is not allowed in strict mode."
+                )
             return ops.zeros_like(tensor).detach()
         if self.strict and self.create_graph and not gradient.requires_grad:
-            raise RuntimeError(f"The jacobian of the user-provided function is independent of input {k}. This is not "
-                               "allowed in strict mode when create_graph=True.")
+            raise RuntimeError(
+                f"The jacobian of the user-provided function is independent of input {k}. This is not "
+                "allowed in strict mode when create_graph=True."
+            )
         return gradient if self.create_graph else gradient.detach()
 
     def returned(self, tensors, single):
@@ -326,21 +413,21 @@ class _Call:
 
 _STRICT = {
     "outputs": "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
-               "differentiable manner from the input when running in strict mode.",
+    "differentiable manner from the input when running in strict mode.",
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the user-provided function. "
-                   "This is not allowed in strict mode.",
+    "This is not allowed in strict mode.",
     "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-                "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
-                "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
-                "violated by a linear function for example).",
+    "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
+    "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
+    "violated by a linear function for example).",
     "hessian": "The hessian of the user-provided function with respect to input {i} is independent of the input. This "
-               "is not allowed in strict mode. You should ensure that your function is thrice differentiable and that "
-               "the hessian depends on the inputs.",
+    "is not allowed in strict mode. You should ensure that your function is thrice differentiable and that "
+    "the hessian depends on the inputs.",
 }
 _INDEPENDENT = {
     "back": "The output of the user-provided function is independent of input {i}.",
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
-                  "the double backward trick to compute forward mode gradients.",
+    "the double backward trick to compute forward mode gradients.",
     "double_back": "The jacobian of the user-provided function is independent of input {i}.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian.",
 }
@@ -349,9 +436,14 @@ _INDEPENDENT = {
 def _first_derivative(name, func, inputs, v, create_graph, strict):
     """What vhp and hvp begin with: the call, the vector, the value and its gradient, which can be differentiated."""
     call = _Call(name, func, inputs, create_graph, strict)
-    v = _vector(v, call.inputs, call.single_input,
-                "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element.", call.name)
+    v = _vector(
+        v,
+        call.inputs,
+        call.single_input,
+        "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
+        "single element.",
+        call.name,
+    )
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
     _check_one_value(name, outputs, call.single_output)
@@ -369,9 +461,11 @@ def _check_one_value(name, outputs, single):
 
 def _check_strategy(strategy):
     if strategy not in _STRATEGIES:
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
-                             'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
-                             f'prefer to use "reverse-mode". Got: {strategy!r}')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
+            'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
+            f'prefer to use "reverse-mode". Got: {strategy!r}'
+        )
 
 
 def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -393,7 +487,7 @@ def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tu
     parts, first = [], 0
     for tensor, count in zip(tensors, tensor_numels, strict=True):
         whole = ops.eye(total, dtype=tensor.dtype)
-        parts.append(whole[:, first:first + count].contiguous())
+        parts.append(whole[:, first : first + count].contiguous())
         first += count
     return tuple(parts)
 
@@ -416,8 +510,10 @@ def _vector(v, like, single, message, name):
     for i, (one, other) in enumerate(zip(given, like, strict=True)):
         if not isinstance(one, ops.Tensor):
             what = f"value at index {i}" if isinstance(v, tuple) else "given v"
-            raise TypeError(f"The v given to {name} must be either a Tensor or a tuple of Tensors but the {what} has "
-                            f"type {type(one)}.")
+            raise TypeError(
+                f"The v given to {name} must be either a Tensor or a tuple of Tensors but the {what} has "
+                f"type {type(one)}."
+            )
         if one.shape != other.shape:
             where = "" if single else f"Entry {i} in "
             raise RuntimeError(f"{where}v has invalid size: should be {other.size()} but got {one.size()}.")
@@ -436,34 +532,49 @@ def _by_columns(func, inputs, strict, vectorize):
     from .forward_ad import dual_level, make_dual, unpack_dual
 
     if strict:
-        raise RuntimeError('torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
-                           'supported together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.')
+        raise RuntimeError(
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
+            'supported together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+        )
     if not vectorize:
-        raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
-                                  "implemented for `vectorize=True`.")
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
+            "implemented for `vectorize=True`."
+        )
     call = _Call("jacobian", func, inputs, False, False)
     points = [t.detach() for t in call.inputs]
     columns: list[tuple] = []
     outputs: tuple = ()
     for k, point in enumerate(points):
+
         def pushed(unit, k=k):
             nonlocal outputs
             with dual_level():
                 given = [make_dual(p, unit if i == k else ops.zeros_like(p)) for i, p in enumerate(points)]
                 outputs, call.single_output = call.tensors(func(*given), "outputs of the user-provided function")
                 duals = [unpack_dual(o) for o in outputs]
-                return tuple([ops.zeros_like(d.primal).detach() if d.tangent is None else d.tangent.detach()
-                              for d in duals])
+                return tuple(
+                    [ops.zeros_like(d.primal).detach() if d.tangent is None else d.tangent.detach() for d in duals]
+                )
 
         if point.numel():
             columns.append(vmap(pushed, out_dims=-1)(_units(point)))
         else:
             pushed(ops.zeros_like(point))
             columns.append(())
-    found = tuple([
-        tuple([columns[k][i].reshape(out.shape + point.shape) if columns[k]
-               else ops.zeros(out.shape + point.shape, dtype=out.dtype) for k, point in enumerate(points)])
-        for i, out in enumerate(outputs)])
+    found = tuple(
+        [
+            tuple(
+                [
+                    columns[k][i].reshape(out.shape + point.shape)
+                    if columns[k]
+                    else ops.zeros(out.shape + point.shape, dtype=out.dtype)
+                    for k, point in enumerate(points)
+                ]
+            )
+            for i, out in enumerate(outputs)
+        ]
+    )
     return _arranged(found, call.single_output, call.single_input)
 
 

@@ -16,26 +16,25 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
-__all__ = ["enable_grad", "enforce_grad_layout_policy", "inference_mode", "no_grad", "set_grad_enabled",
-           "set_multithreading_enabled"]
+__all__ = [
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 if TYPE_CHECKING:
     from .rare_modes import (
         _enter_inference_mode as _enter_inference_mode,
-    )
-    from .rare_modes import (
         _exit_inference_mode as _exit_inference_mode,
-    )
-    from .rare_modes import (
         _force_original_view_tracking as _force_original_view_tracking,
-    )
-    from .rare_modes import (
         _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
-    )
-    from .rare_modes import (
         enforce_grad_layout_policy as enforce_grad_layout_policy,
     )
 else:
+
     def __getattr__(name):
         if name in ("_DecoratorContextManager", "_NoParamDecoratorContextManager"):
             from ..utils import _contextlib as found
@@ -46,6 +45,7 @@ else:
         if name not in getattr(found, "__dict__", ()):
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         return getattr(found, name)
+
 
 _GRAD = GRAD_OFF | GRAD_ASKED
 _ALL = _GRAD | INFERENCE
@@ -69,21 +69,29 @@ class _Decorates:
 
         if inspect.isclass(function):
             import warnings
-            warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only "
-                          "decorate functions or methods. To preserve the current behavior of class decoration, you "
-                          "can directly decorate the `__init__` method and nothing else.", FutureWarning, stacklevel=2)
+
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only "
+                "decorate functions or methods. To preserve the current behavior of class decoration, you "
+                "can directly decorate the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
             function.__init__ = self(function.__init__)
             return function
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
+
         @functools.wraps(function)
         def call(*args, **kwargs):
             with self.clone():
                 return function(*args, **kwargs)
+
         return call  # type: ignore[return-value]
 
     def _wrap_generator(self, function):
         """The mode holds while the generator runs, and not in its consumer between two items."""
+
         @functools.wraps(function)
         def call(*args, **kwargs):
             generator = function(*args, **kwargs)
@@ -111,6 +119,7 @@ class _Decorates:
                             item = generator.send(sent)
                         except StopIteration as stop:
                             return stop.value
+
         return call
 
     def clone(self) -> Self:
@@ -174,8 +183,9 @@ class set_grad_enabled(_Decorates):
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError("set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
-                            f"{type(mode).__name__}")
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self._before = state.flags & _GRAD
         self.mode = mode
         _set_grad(mode)
@@ -234,6 +244,7 @@ class inference_mode(_Decorates):
 def _forward_mode() -> int:
     """The bit that lets operators make tangents, if a forward-mode level is open."""
     from .forward_ad import is_level_open
+
     return FORWARD_AD if is_level_open() else 0
 
 
@@ -259,8 +270,9 @@ class set_multithreading_enabled(_Decorates):
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError("set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not "
-                            f"{type(mode).__name__}")
+            raise TypeError(
+                f"set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self._before = state.multithreading
         state.multithreading = self.mode = mode
 

@@ -31,22 +31,40 @@ if TYPE_CHECKING:
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
-_BATCHED = ("While computing batched gradients, got: {}\n\ngradcheck or gradgradcheck failed while testing batched "
-            "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` "
-            "leaves this check out.")
-_ALL_UNDEFINED = (". Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
-                  "what makes them must not add anything of its own.")
-_BATCHED_FORWARD = ("While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
-                    "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
-                    "`check_batched_forward_grad=False` leaves this check out.")
+_BATCHED = (
+    "While computing batched gradients, got: {}\n\ngradcheck or gradgradcheck failed while testing batched "
+    "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` "
+    "leaves this check out."
+)
+_ALL_UNDEFINED = (
+    ". Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
+    "what makes them must not add anything of its own."
+)
+_BATCHED_FORWARD = (
+    "While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
+    "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
+    "`check_batched_forward_grad=False` leaves this check out."
+)
 
 
-def gradcheck(func: Callable[..., Any], inputs: TensorOrTensors, *, eps: float = 1e-6, atol: float = 1e-5,
-              rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
-              check_undefined_grad: bool = True,
-              check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-              check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
-              check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Compare the derivatives of `func` at `inputs` with central finite differences.
 
     Args:
@@ -106,8 +124,11 @@ class _Check(Jacobians):
         if not outputs:
             self._expect_constant()
             return False
-        every = [o for o in as_tuple(self.func(*self.inputs)) if isinstance(o, _operators.Tensor)
-                 and o._array.dtype.kind in "fcV"]
+        every = [
+            o
+            for o in as_tuple(self.func(*self.inputs))
+            if isinstance(o, _operators.Tensor) and o._array.dtype.kind in "fcV"
+        ]
         self.kept = [k for k, o in enumerate(every) if is_differentiable(o)]
         return True
 
@@ -152,8 +173,11 @@ class _Check(Jacobians):
                         continue
                     found, expected = analytical[n][k][part], numerical[n][k][part]
                     if not close(found, expected, self.rtol, self.atol):
-                        raise GradcheckError(slow_report(Place(k, output, i, self.inputs[i], forward,
-                                                               part if split else None), found, expected))
+                        raise GradcheckError(
+                            slow_report(
+                                Place(k, output, i, self.inputs[i], forward, part if split else None), found, expected
+                            )
+                        )
 
     def _jacobians(self, mode, outputs) -> list:
         """For each input, those of all outputs."""
@@ -210,7 +234,8 @@ class _Check(Jacobians):
                     raise GradcheckError(
                         f"Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
                         f"times gives different values, although analytical gradient matches numerical gradient. The "
-                        f"tolerance for nondeterminism was {tolerance}. It is input {self.positions[n]} of output {k}.")
+                        f"tolerance for nondeterminism was {tolerance}. It is input {self.positions[n]} of output {k}."
+                    )
 
     def _check_multiplied(self):
         """Gradients of zero must give gradients of zero."""
@@ -219,8 +244,10 @@ class _Check(Jacobians):
         zeros = [_operators.wrap(np.zeros(o._array.shape, o._array.dtype)) for o in outputs]
         for i, g in zip(self.positions, grad(outputs, xs, zeros, retain_graph=True, allow_unused=True), strict=True):
             if g is not None and not np.all(g._array == 0):
-                raise GradcheckError("backward not multiplied by grad_output: for gradients of zero, the gradient of "
-                                     f"input {i} is not zero")
+                raise GradcheckError(
+                    "backward not multiplied by grad_output: for gradients of zero, the gradient of "
+                    f"input {i} is not zero"
+                )
 
     def _check_dtypes(self):
         outputs = self.outputs()
@@ -229,18 +256,25 @@ class _Check(Jacobians):
             found = grad(output, xs, _operators.ones_like(output), retain_graph=True, allow_unused=True)
             for i, x, g in zip(self.positions, xs, found, strict=True):
                 if g is not None and g.dtype is not x.dtype:
-                    raise GradcheckError(f"Gradient has dtype mismatch: the gradient of input {i} has dtype {g.dtype}, "
-                                         f"the input {x.dtype}")
+                    raise GradcheckError(
+                        f"Gradient has dtype mismatch: the gradient of input {i} has dtype {g.dtype}, "
+                        f"the input {x.dtype}"
+                    )
 
     def _tangents(self, given) -> list:
         """(output, tangent) of the differentiable outputs, for a list with a tangent or None for each input."""
         from . import forward_ad
 
         with forward_ad.dual_level():
-            inputs = [x if t is None else forward_ad.make_dual(x.detach().requires_grad_(), t)
-                      for x, t in zip(self.inputs, given, strict=True)]
-            found = [o for o in as_tuple(self.func(*inputs)) if isinstance(o, _operators.Tensor)
-                     and o._array.dtype.kind in "fcV"]
+            inputs = [
+                x if t is None else forward_ad.make_dual(x.detach().requires_grad_(), t)
+                for x, t in zip(self.inputs, given, strict=True)
+            ]
+            found = [
+                o
+                for o in as_tuple(self.func(*inputs))
+                if isinstance(o, _operators.Tensor) and o._array.dtype.kind in "fcV"
+            ]
             return [(found[k], forward_ad.tangent_of(found[k])) for k in self.kept]
 
     def _random_tangent(self, i):
@@ -251,8 +285,10 @@ class _Check(Jacobians):
             given = [self._random_tangent(i) if n == i else None for n in range(len(self.inputs))]
             for k, (output, tangent) in enumerate(self._tangents(given)):
                 if tangent is not None and tangent.dtype is not output.dtype:
-                    raise GradcheckError(f"Forward AD gradient has dtype mismatch: the tangent of output {k} has dtype "
-                                         f"{tangent.dtype}, the output {output.dtype}")
+                    raise GradcheckError(
+                        f"Forward AD gradient has dtype mismatch: the tangent of output {k} has dtype "
+                        f"{tangent.dtype}, the output {output.dtype}"
+                    )
 
     def _check_undefined_tangents(self):
         """An input without tangent must count as one whose tangent is zero."""
@@ -269,8 +305,10 @@ class _Check(Jacobians):
                 a = 0.0 if found is None else found._array
                 b = 0.0 if expected is None else expected._array
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
-                    raise GradcheckError(f"Mismatch in tangent values for output {k}: input {i} without a tangent does "
-                                         "not count as one with a tangent of zeros")
+                    raise GradcheckError(
+                        f"Mismatch in tangent values for output {k}: input {i} without a tangent does "
+                        "not count as one with a tangent of zeros"
+                    )
 
     def _check_batched_tangents(self):
         """Tangents for two vectors at once, by vmap, against those for each vector."""
@@ -286,8 +324,10 @@ class _Check(Jacobians):
             for k, both in enumerate(found):
                 for row in range(2):
                     if not np.allclose(both._array[row], expected[row][k], self.rtol, self.atol, equal_nan=True):
-                        raise GradcheckError(f"For output {k} and input {i}: the batched tangent differs from the "
-                                             "tangent for each vector")
+                        raise GradcheckError(
+                            f"For output {k} and input {i}: the batched tangent differs from the "
+                            "tangent for each vector"
+                        )
 
     def _check_batched(self):
         """Gradients for two vectors at once, by vmap, against those for each vector."""
@@ -297,15 +337,18 @@ class _Check(Jacobians):
             vectors = np.stack([self.unit(output._array) for _ in range(2)])
             expected = [self.vjp(outputs, k, vector) for vector in vectors]
             try:
-                found = grad(output, xs, _operators.wrap(vectors), retain_graph=True, allow_unused=True,
-                             is_grads_batched=True)
+                found = grad(
+                    output, xs, _operators.wrap(vectors), retain_graph=True, allow_unused=True, is_grads_batched=True
+                )
             except Exception as error:
                 raise GradcheckError(_BATCHED.format(error)) from error
             for n, g in enumerate(found):
                 for row in range(2):
                     if g is not None and not np.allclose(g._array[row], expected[row][n], self.rtol, self.atol):
-                        raise GradcheckError(f"For output {k} and input {self.positions[n]}: the batched gradient "
-                                             "differs from the gradient of each vector")
+                        raise GradcheckError(
+                            f"For output {k} and input {self.positions[n]}: the batched gradient "
+                            "differs from the gradient of each vector"
+                        )
 
     def _check_undefined(self):
         """Undefined gradients of some or all outputs must count as zeros."""
@@ -314,23 +357,29 @@ class _Check(Jacobians):
         xs = [self.inputs[i] for i in self.positions]
         for pattern in patterns:
             outputs = self.outputs()
-            zeros = [np.zeros(o._array.shape, o._array.dtype) if k in pattern else self.unit(o._array)
-                     for k, o in enumerate(outputs)]
+            zeros = [
+                np.zeros(o._array.shape, o._array.dtype) if k in pattern else self.unit(o._array)
+                for k, o in enumerate(outputs)
+            ]
             expected = grad(outputs, xs, [_operators.wrap(z) for z in zeros], retain_graph=True, allow_unused=True)
             hidden = [_undefined(o) if k in pattern else o for k, o in enumerate(outputs)]
             try:
                 found = grad(hidden, xs, [_operators.wrap(z) for z in zeros], allow_unused=True)
             except RuntimeError as error:
-                raise GradcheckError("Expected backward function to handle undefined output grads: where the gradients "
-                                     f"of outputs {list(pattern)} are undefined, it raises {error!r}. A formula of a "
-                                     "custom Function gets None for them unless it asks for zeros "
-                                     "(ctx.set_materialize_grads).") from error
+                raise GradcheckError(
+                    "Expected backward function to handle undefined output grads: where the gradients "
+                    f"of outputs {list(pattern)} are undefined, it raises {error!r}. A formula of a "
+                    "custom Function gets None for them unless it asks for zeros "
+                    "(ctx.set_materialize_grads)."
+                ) from error
             for i, e, f in zip(self.positions, expected, found, strict=True):
                 a = 0.0 if e is None else e._array
                 b = 0.0 if f is None else f._array
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
-                    raise GradcheckError(f"With undefined gradients for outputs {list(pattern)}, the gradient of input "
-                                         f"{i} is not what zeros give" + _ALL_UNDEFINED * (len(pattern) == count))
+                    raise GradcheckError(
+                        f"With undefined gradients for outputs {list(pattern)}, the gradient of input "
+                        f"{i} is not what zeros give" + _ALL_UNDEFINED * (len(pattern) == count)
+                    )
 
 
 def _undefined(output):
@@ -345,12 +394,25 @@ def _undefined(output):
     return alias
 
 
-def gradgradcheck(func: Callable[..., Any], inputs: TensorOrTensors, grad_outputs: TensorOrTensors | None = None, *,
-                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
-                  nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
-                  check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
-                  fast_mode: bool = False, masked: bool | None = None) -> bool:
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: TensorOrTensors,
+    grad_outputs: TensorOrTensors | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Compare second derivatives of `func` with finite differences of its first: gradcheck of its vector-Jacobian
     product, with respect to the inputs and to `grad_outputs`.
 
@@ -401,10 +463,21 @@ def gradgradcheck(func: Callable[..., Any], inputs: TensorOrTensors, grad_output
             state.flags = flags | (state.flags & FORWARD_AD)
         return tuple([g for g in found if g is not None])
 
-    return gradcheck(vjp, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
-                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
-                     check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev)
+    return gradcheck(
+        vjp,
+        inputs + grad_outputs,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+    )
 
 
 def _random_like(output, random, gaps):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import increment_version
 from .edge import gradient_edge
-from .multi_grad_hook import _MultiHandle as _MultiHandle
-from .multi_grad_hook import register_multi_grad_hook
+from .multi_grad_hook import _MultiHandle as _MultiHandle, register_multi_grad_hook
 from .node import Node
 from .saved_tensor_hooks import (
     allow_mutation_on_saved_tensors,
@@ -22,9 +21,19 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
     from .rare_modes import set_override_stale_capture_stream, set_warn_on_accumulate_grad_stream_mismatch
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
-           "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]
 
 
 class GradientEdge(NamedTuple):
@@ -43,12 +52,15 @@ class GradientEdge(NamedTuple):
 
 
 if not TYPE_CHECKING:
+
     def __getattr__(name):
         if name in ("_get_grad_fn_or_grad_acc", "_register_logging_hooks_on_whole_graph"):
             from . import inner_names
+
             return getattr(inner_names, name)
         if name in ("set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"):
             from . import rare_modes
+
             return getattr(rare_modes, name)
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

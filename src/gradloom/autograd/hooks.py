@@ -45,6 +45,7 @@ def run(node, grads: list, edges: tuple) -> tuple:
     """
     if state.profiler is not None:
         from ..profiler.recorder import evaluate
+
         return evaluate(node, grads, edges, run_hooked, apply_node)
     return run_hooked(node, grads, edges, apply_node)
 
@@ -70,6 +71,7 @@ def apply_node(node, grads: list, edges: tuple) -> tuple:
     """Call a node, watched by anomaly mode if that is on."""
     if state.flags & ANOMALY:
         from .anomaly_mode import apply_watched
+
         return apply_watched(node, grads, edges)
     return node.apply(grads, edges)
 
@@ -88,7 +90,7 @@ def validated(node, outputs) -> tuple:
     found = []
     for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
         if grad is not None and following is not None:
-            shape, numpy_type = following.input_metadata[2 * nr:2 * nr + 2]
+            shape, numpy_type = following.input_metadata[2 * nr : 2 * nr + 2]
             grad = validate_gradient(grad, shape, numpy_type, node, i)
         found.append(grad)
     return tuple(found)
@@ -113,8 +115,9 @@ def checked_replacements(hook, old: tuple, new) -> tuple:
     if not isinstance(new, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}' (hook {_name(hook)})")
     if len(new) != len(old):
-        raise RuntimeError(f"hook {_name(hook)} has returned an incorrect number of values (got {len(new)}, but "
-                           f"expected {len(old)})")
+        raise RuntimeError(
+            f"hook {_name(hook)} has returned an incorrect number of values (got {len(new)}, but expected {len(old)})"
+        )
     return tuple([None if n is None else checked_replacement(hook, o, n) for o, n in zip(old, new, strict=True)])
 
 
@@ -126,15 +129,18 @@ def checked_replacement(hook, old, new):
         RuntimeError: if its dtype or shape differ from the gradient's, or the gradient is undefined.
     """
     if not isinstance(new, _operators.Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}': a hook must return a Tensor, or "
-                        f"None to leave the gradient as it is (hook {_name(hook)})")
+        raise TypeError(
+            f"expected Variable, but hook returned '{type(new).__name__}': a hook must return a Tensor, or "
+            f"None to leave the gradient as it is (hook {_name(hook)})"
+        )
     if old is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value (hook {_name(hook)})")
     if new.dtype is not old.dtype:
         raise RuntimeError(f"hook {_name(hook)} has changed the type of value (was {old.type()} got {new.type()})")
     if new.shape != old.shape:
-        raise RuntimeError(f"hook {_name(hook)} has changed the size of value (was {list(old.shape)}, got "
-                           f"{list(new.shape)})")
+        raise RuntimeError(
+            f"hook {_name(hook)} has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
+        )
     return new
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _operators
 from ..dispatch import SAVED_HOOKS, state
-from ..profiler import DeviceType as DeviceType
-from ..profiler import ProfilerActivity as ProfilerActivity
-from ..profiler import kineto_available as kineto_available
+from ..profiler import (
+    DeviceType as DeviceType,
+    ProfilerActivity as ProfilerActivity,
+    kineto_available as kineto_available,
+)
 from ..profiler.recorder import next_sequence_nr
 from . import engine
 from .arguments import as_tuple, is_edge, roots_and_gradients
@@ -27,8 +29,9 @@ def _is_checkpoint_valid() -> bool:
     return engine.is_checkpoint_valid()
 
 
-def _make_grads(outputs: Sequence[Any], grads: Sequence[Tensor | None],
-                is_grads_batched: bool = False) -> tuple[Tensor | None, ...]:
+def _make_grads(
+    outputs: Sequence[Any], grads: Sequence[Tensor | None], is_grads_batched: bool = False
+) -> tuple[Tensor | None, ...]:
     """A gradient for each output to start a backward pass from.
 
     Args:
@@ -45,9 +48,11 @@ def _make_grads(outputs: Sequence[Any], grads: Sequence[Tensor | None],
             if grad is not None:
                 of_output, of_grad = _calculate_shape(output, grad, True)
                 if of_output != of_grad:
-                    raise RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each "
-                                       "grad_output as the batch dimension. Mismatch in shape: a grad_output has a "
-                                       f"shape of {tuple(grad.shape)} and its output one of {tuple(of_output)}.")
+                    raise RuntimeError(
+                        "If `is_grads_batched=True`, we interpret the first dimension of each "
+                        "grad_output as the batch dimension. Mismatch in shape: a grad_output has a "
+                        f"shape of {tuple(grad.shape)} and its output one of {tuple(of_output)}."
+                    )
         return tuple(grads)
     return tuple(roots_and_gradients(as_tuple(outputs), tuple(grads))[1])
 
@@ -61,12 +66,14 @@ def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple
         is_grads_batched: whether that has a first dimension more.
     """
     from ..size import Size
+
     shape = Size(output.node.input_metadata[2 * output.output_nr]) if is_edge(output) else output.shape
     return shape, grad.shape[1:] if is_grads_batched else grad.shape
 
 
-def _tensor_or_tensors_to_tuple(tensors: Tensor | Sequence[Tensor | None] | None,
-                                length: int) -> tuple[Tensor | None, ...]:
+def _tensor_or_tensors_to_tuple(
+    tensors: Tensor | Sequence[Tensor | None] | None, length: int
+) -> tuple[Tensor | None, ...]:
     """A tuple of one Tensor, of several, or of as many None as asked for.
 
     Args:
@@ -88,6 +95,7 @@ def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
         AssertionError: if it does not require grad.
     """
     from .edge import gradient_edge
+
     node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
     if node is None:
         raise AssertionError("Expected gradient function to be set: the tensor does not require grad")
@@ -123,6 +131,7 @@ def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable
     def unregister() -> None:
         for handle in handles:
             handle.remove()
+
     return unregister
 
 

@@ -34,30 +34,44 @@ def slow_report(place: Place, found: np.ndarray[Any, Any], expected: np.ndarray[
     row, column = _largest(found, expected)
     entry = tuple(map(int, np.unravel_index(row, place.input._array.shape)))
     of = tuple(map(int, np.unravel_index(column, place.output._array.shape)))
-    return (f"{_head(place)}numerical:{_shown(expected)}\nanalytical:{_shown(found)}\n"
-            f"The largest difference is in the derivative of output {place.k}{list(of) if of else ''} with respect to "
-            f"input {place.i}{list(entry) if entry else ''}: {expected[row, column]} expected, {found[row, column]} "
-            "found.\n")
+    return (
+        f"{_head(place)}numerical:{_shown(expected)}\nanalytical:{_shown(found)}\n"
+        f"The largest difference is in the derivative of output {place.k}{list(of) if of else ''} with respect to "
+        f"input {place.i}{list(entry) if entry else ''}: {expected[row, column]} expected, {found[row, column]} "
+        "found.\n"
+    )
 
 
-def fast_report(place: Place, found: Any, expected: Any, analytical: np.ndarray[Any, Any],
-                numerical: np.ndarray[Any, Any], agree: bool) -> str:
+def fast_report(
+    place: Place,
+    found: Any,
+    expected: Any,
+    analytical: np.ndarray[Any, Any],
+    numerical: np.ndarray[Any, Any],
+    agree: bool,
+) -> str:
     """The projections that differ, and the Jacobians themselves, which may agree."""
-    text = (f"{_head(place)}numerical:{expected}\nanalytical:{found}\n"
-            "These are projections of the Jacobians on random vectors, as fast mode compares them. ")
+    text = (
+        f"{_head(place)}numerical:{expected}\nanalytical:{found}\n"
+        "These are projections of the Jacobians on random vectors, as fast mode compares them. "
+    )
     if agree:
         return text + "In slow mode, all entries are close: pass fast_mode=False."
     with np.errstate(all="ignore"):
         largest = np.max(np.abs(analytical - numerical))
-    return (f"{text}The Jacobians in slow mode:\n{slow_report(place, analytical, numerical)}"
-            f"The max per-element difference (slow mode) is: {largest}.\n")
+    return (
+        f"{text}The Jacobians in slow mode:\n{slow_report(place, analytical, numerical)}"
+        f"The max per-element difference (slow mode) is: {largest}.\n"
+    )
 
 
 def _head(place: Place) -> str:
     prefix = ""
     if place.part is not None:
-        prefix = (f"While considering the {('real', 'imaginary')[place.part]} part of complex "
-                  f"{'inputs' if place.forward else 'outputs'} only, ")
+        prefix = (
+            f"While considering the {('real', 'imaginary')[place.part]} part of complex "
+            f"{'inputs' if place.forward else 'outputs'} only, "
+        )
     what = "computed with forward mode " if place.forward else ""
     return f"{prefix}Jacobian {what}mismatch for output {place.k} with respect to input {place.i},\n"
 

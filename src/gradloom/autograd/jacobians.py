@@ -34,16 +34,19 @@ def is_differentiable(value) -> bool:
 def check_inputs(inputs: tuple) -> None:
     """Refuse inputs of which none is differentiated, with a ValueError."""
     if not any(is_differentiable(x) for x in inputs):
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have "
-                         "requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
 
 
 def check_outputs(outputs: tuple) -> None:
     """Refuse an output that is no tensor, with an AttributeError."""
     for i, output in enumerate(outputs):
         if not isinstance(output, _operators.Tensor):
-            raise AttributeError(f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} of "
-                                 "the function that is checked is no tensor")
+            raise AttributeError(
+                f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} of "
+                "the function that is checked is no tensor"
+            )
 
 
 class Jacobians:
@@ -66,14 +69,20 @@ class Jacobians:
     def _check_input(self, i, x):
         if x._array.dtype not in (np.float64, np.complex128):
             import warnings
-            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
-                          "check will likely fail if all the inputs are not of double precision floating point or "
-                          "complex. ", stacklevel=4)
+
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or "
+                "complex. ",
+                stacklevel=4,
+            )
         array = x._array
         if array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
-                               "are non-overlapping to be able to compute the numerical gradients correctly. You "
-                               "should call .contiguous on the input before passing it to gradcheck.")
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
+                "are non-overlapping to be able to compute the numerical gradients correctly. You "
+                "should call .contiguous on the input before passing it to gradcheck."
+            )
 
     def outputs(self) -> list:
         """The differentiable outputs, with their history.
@@ -131,8 +140,10 @@ class Jacobians:
         """
         complex_input = x._array.dtype.kind == "c"
         types = [o._array.dtype if of_inputs else x._array.dtype for o in outputs]
-        found = [np.zeros((2, x._array.size, o._array.size), np.complex128 if t.kind == "c" else np.float64)
-                 for o, t in zip(outputs, types, strict=True)]
+        found = [
+            np.zeros((2, x._array.size, o._array.size), np.complex128 if t.kind == "c" else np.float64)
+            for o, t in zip(outputs, types, strict=True)
+        ]
         for position, column in enumerate(self.columns(i, x)):
             row, axis = divmod(position, 2) if complex_input else (position, 0)
             for jacobian, c in zip(found, column, strict=True):
@@ -152,15 +163,17 @@ class Jacobians:
         for x, g in zip(xs, found, strict=True):
             if g is not None and g._array.shape != x._array.shape:
                 raise GradcheckError(f"grad has shape {list(g.shape)}, its input {list(x.shape)}")
-        return [np.zeros(x._array.shape, x._array.dtype) if g is None else g._array
-                for x, g in zip(xs, found, strict=True)]
+        return [
+            np.zeros(x._array.shape, x._array.dtype) if g is None else g._array for x, g in zip(xs, found, strict=True)
+        ]
 
     def backward_jacobians(self, outputs, k):
         """Per input, the Jacobian [part, input, output] of output `k` by reverse mode."""
         array = outputs[k]._array
         parts = _AXES if array.dtype.kind == "c" else _AXES[:1]
-        rows = [np.zeros((2, self.inputs[i]._array.size, array.size), self.inputs[i]._array.dtype)
-                for i in self.positions]
+        rows = [
+            np.zeros((2, self.inputs[i]._array.size, array.size), self.inputs[i]._array.dtype) for i in self.positions
+        ]
         for part, unit in enumerate(parts):
             for m in range(array.size):
                 cotangent = np.zeros(array.size, array.dtype)
@@ -176,10 +189,19 @@ class Jacobians:
         with forward_ad.dual_level():
             inputs = list(self.inputs)
             inputs[i] = forward_ad.make_dual(inputs[i].detach().requires_grad_(), tangent)
-            found = [o for o in as_tuple(self.func(*inputs)) if isinstance(o, _operators.Tensor)
-                     and o._array.dtype.kind in "fcV"]
-            return tuple([_operators.zeros_like(found[k]).detach() if found[k]._tangent is None
-                          else found[k]._tangent.detach() for k in self.kept])
+            found = [
+                o
+                for o in as_tuple(self.func(*inputs))
+                if isinstance(o, _operators.Tensor) and o._array.dtype.kind in "fcV"
+            ]
+            return tuple(
+                [
+                    _operators.zeros_like(found[k]).detach()
+                    if found[k]._tangent is None
+                    else found[k]._tangent.detach()
+                    for k in self.kept
+                ]
+            )
 
     def jvp(self, i, tangent):
         """The same as arrays, for a tangent that is an array."""

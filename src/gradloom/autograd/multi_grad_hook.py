@@ -58,8 +58,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     tensors = tuple(tensors)
     if not all(tensor.requires_grad for tensor in tensors):
-        raise AssertionError("Expected gradient function to be set: every tensor of register_multi_grad_hook must "
-                             "require grad")
+        raise AssertionError(
+            "Expected gradient function to be set: every tensor of register_multi_grad_hook must require grad"
+        )
     if mode == "any":
         hook = _first_of_each_pass(fn)
         return _MultiHandle([tensor.register_hook(hook) for tensor in tensors])
@@ -77,6 +78,7 @@ def _first_of_each_pass(fn):
                 return
             task.notes[key] = True
         fn(grad)
+
     return call_once
 
 
@@ -97,5 +99,7 @@ def _all_of_each_pass(fn, nodes):
                     return
                 del task.notes[key]
             fn(found[1])
+
         return collect
+
     return collector

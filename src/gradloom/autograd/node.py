@@ -48,8 +48,8 @@ class NodeHooks:
     def __init__(self) -> None:
         self.pre: OrderedDict[int, Any] = OrderedDict()
         self.post: OrderedDict[int, Any] = OrderedDict()
-        self.tensor_pre: dict[int, Any] = {}    # output number -> {id: hook}
-        self.retain_grad: dict[int, Any] = {}   # output number -> hook that stores .grad, always after the tensor hooks
+        self.tensor_pre: dict[int, Any] = {}  # output number -> {id: hook}
+        self.retain_grad: dict[int, Any] = {}  # output number -> hook that stores .grad, always after the tensor hooks
         self.metadata: dict[Any, Any] | None = None
         self.trace: Any = None
 
@@ -66,7 +66,7 @@ class Node:
     hooks: NodeHooks | None
     input_metadata: tuple[Any, ...]
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
-    _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
+    _raw_fields: tuple = ()  # those of them that hold tensors, shown as `_raw_saved_<field>` as well
     _number_fields: tuple = ()  # those of them that hold a Scalar
 
     def __init__(self) -> None:
@@ -79,12 +79,17 @@ class Node:
             return found if name[7:] in self._number_fields else unsigned(found)
         if name.startswith("_raw_saved_") and name[11:] in self._raw_fields:
             from .saved_variable import raw_saved
+
             return raw_saved(self, f"saved_{name[11:]}")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:
-        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields", "_number_fields")
-               and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)]
+        own = [
+            name
+            for name in super().__dir__()
+            if name not in ("_saved_fields", "_raw_fields", "_number_fields")
+            and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)
+        ]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
     def apply(self, grads: Any, edges: Any) -> Any:
@@ -134,8 +139,14 @@ class Node:
     @property
     def _input_metadata(self):
         found = self.input_metadata
-        return tuple([InputMetadata((), np.dtype(np.float32)) if found[i] is None  # an undefined output
-                      else InputMetadata(found[i], found[i + 1]) for i in range(0, len(found), 2)])
+        return tuple(
+            [
+                InputMetadata((), np.dtype(np.float32))
+                if found[i] is None  # an undefined output
+                else InputMetadata(found[i], found[i + 1])
+                for i in range(0, len(found), 2)
+            ]
+        )
 
     def ensure_hooks(self) -> NodeHooks:
         if self.hooks is None:
@@ -170,8 +181,9 @@ class Node:
         """
         wanted = len(self.input_metadata) // 2
         if len(grads) != wanted:
-            raise TypeError(f"expected {wanted} arguments, got {len(grads)} instead: {self.name()} takes a gradient "
-                            "for each output")
+            raise TypeError(
+                f"expected {wanted} arguments, got {len(grads)} instead: {self.name()} takes a gradient for each output"
+            )
         for i, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, _operators.Tensor):
                 raise TypeError(f"argument {i} is not a Variable: expected a Tensor or None, got {type(grad).__name__}")
@@ -182,8 +194,10 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
     def __reduce_ex__(self, protocol: Any) -> None:
-        raise TypeError(f"cannot pickle '{type(self).__name__}' object: a node belongs to the graph of this process. "
-                        "Save tensors instead, detached ones")
+        raise TypeError(
+            f"cannot pickle '{type(self).__name__}' object: a node belongs to the graph of this process. "
+            "Save tensors instead, detached ones"
+        )
 
     def __lt__(self, other: Node) -> bool:
         return False  # of nodes that were given equal numbers the engine's heap takes the one that came first
@@ -216,11 +230,13 @@ class InputMetadata:
     @property
     def dtype(self) -> Any:
         from ..dtype import TYPE_OF
+
         return None if self._numpy_type is None else TYPE_OF[self._numpy_type]
 
     @property
     def device(self) -> Any:
         from ..device import CPU
+
         return CPU
 
     is_nested_tensor = False
@@ -273,9 +289,11 @@ def bump_version(tensor: Any) -> None:
         RuntimeError: for an inference tensor outside of inference mode.
     """
     if tensor._inference is True and not state.flags & INFERENCE:
-        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
-                           "clone to get a normal tensor before doing inplace update.See "
-                           "https://github.com/pytorch/rfcs/pull/17 for more details.")
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+            "clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
     counter = tensor._vc
     if counter is None:
         counter = tensor._vc = [1]
@@ -305,7 +323,9 @@ class NotImplementedNode(Error):
 
     __slots__ = ()
 
+
 NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"  # as PyTorch prints it
+
 
 class UndefinedGrad(Node):
     """Passes undefined gradients through; made for outputs that cannot have one."""

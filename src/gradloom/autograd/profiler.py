@@ -13,19 +13,33 @@ from ..profiler.recorder import record_function
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel", "emit_itt", "emit_nvtx",
-           "load_nvprof", "parse_nvprof_trace", "profile", "record_function"]
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "emit_itt",
+    "emit_nvtx",
+    "load_nvprof",
+    "parse_nvprof_trace",
+    "profile",
+    "record_function",
+]
 
 
 if not TYPE_CHECKING:
+
     def __getattr__(name):
         if name == "_is_profiler_enabled":
             return state.profiler is not None
         if name == "_ExperimentalConfig":
             from ..profiler.config import _ExperimentalConfig
+
             return _ExperimentalConfig
         if name in ("ProfilerActivity", "kineto_available", "DeviceType"):
             from .. import profiler
+
             return getattr(profiler, name)
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
@@ -42,8 +56,10 @@ class _Elsewhere:
     def __enter__(self) -> Self | None:
         if not self.enabled:
             return None
-        raise RuntimeError(f"{type(self).__name__} marks events for {self._program}, which gradloom cannot talk to: "
-                           "use gradloom.profiler.profile and export_chrome_trace()")
+        raise RuntimeError(
+            f"{type(self).__name__} marks events for {self._program}, which gradloom cannot talk to: "
+            "use gradloom.profiler.profile and export_chrome_trace()"
+        )
 
     def __exit__(self, *exc: object) -> None:
         pass

@@ -86,8 +86,9 @@ class _unsafe_preserve_version_counter:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for tensor, version in zip(self.tensors, self.prev_versions, strict=True):
             if tensor._vc is not None:
                 tensor._vc[0] = version

@@ -34,8 +34,7 @@ class saved_tensors_hooks:
             argument.
     """
 
-    def __init__(self, pack_hook: Callable[[Tensor], Any],
-                 unpack_hook: Callable[[Any], Tensor]) -> None:
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -82,8 +81,10 @@ class disable_saved_tensors_hooks:
 
     def __enter__(self) -> None:
         if not isinstance(self.error_message, str):
-            raise TypeError("disable_saved_tensors_hooks(): argument 'error_message' must be str, not "
-                            f"{type(self.error_message).__name__}")
+            raise TypeError(
+                "disable_saved_tensors_hooks(): argument 'error_message' must be str, not "
+                f"{type(self.error_message).__name__}"
+            )
         if state.saved_tensor_hooks:
             raise RuntimeError(self.error_message)
         self._before = state.saved_hooks_disabled
@@ -97,6 +98,7 @@ class disable_saved_tensors_hooks:
         def call(*args: Any, **kwargs: Any) -> Any:
             with disable_saved_tensors_hooks(self.error_message):
                 return function(*args, **kwargs)
+
         return call
 
 
@@ -133,8 +135,10 @@ class _AllowMutationOnSavedContext:
 
     def _unpack(self, copy):
         if not self._active:
-            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
-                                 "the graph was originally recorded.")
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
+                "the graph was originally recorded."
+            )
         return copy.tensor
 
 
@@ -149,8 +153,10 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
         RuntimeError: if such a block is open already.
         AssertionError: in a backward pass after the block, or after `clear()` of what the block gives.
     """
-    if any(isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext)
-           for pack, _ in state.saved_tensor_hooks):
+    if any(
+        isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext)
+        for pack, _ in state.saved_tensor_hooks
+    ):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context._pack, context._unpack):

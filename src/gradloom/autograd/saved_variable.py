@@ -32,7 +32,8 @@ FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
     "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
-    "after calling backward.")
+    "after calling backward."
+)
 
 
 class _Released:
@@ -54,8 +55,20 @@ RELEASED = _Released()
 class SavedVariable:
     """A tensor together with the version that it had when it was saved."""
 
-    __slots__ = ("tensor", "array", "counter", "version", "output_nr", "unpack_hook", "packed", "edge", "leaf",
-                 "detachments", "_tangent", "__weakref__")
+    __slots__ = (
+        "tensor",
+        "array",
+        "counter",
+        "version",
+        "output_nr",
+        "unpack_hook",
+        "packed",
+        "edge",
+        "leaf",
+        "detachments",
+        "_tangent",
+        "__weakref__",
+    )
     _vc = "saved"
 
     def __init__(self, tensor, output_nr=None):
@@ -68,9 +81,11 @@ class SavedVariable:
         if counter is None:
             counter = tensor._vc = [0]
         elif tensor._inference and state.func_level is None:  # a transform's graph ends with it
-            raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-                               "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
-                               "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors.")
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
+                "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors."
+            )
         self.counter = counter
         self.version = counter[0]
         self.output_nr = output_nr
@@ -91,8 +106,10 @@ class SavedVariable:
             RuntimeError: if there are hooks already, or `pack` writes to its argument.
         """
         if self.unpack_hook is not None:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only "
-                               "one pair of hooks is allowed at a time.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only "
+                "one pair of hooks is allowed at a time."
+            )
         original = self.tensor
         shown = original._detached_alias() if original is not None else _sharing(self.array, self.counter)
         self._pack(original, shown, pack, unpack)
@@ -107,9 +124,11 @@ class SavedVariable:
         finally:
             state.flags = outer
         if self.counter[0] != before:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-                               "pack hook cannot be modified by in-place operations: pack a changed copy instead, as "
-                               "`tensor.clone().mul_(2)` makes one.")
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+                "pack hook cannot be modified by in-place operations: pack a changed copy instead, as "
+                "`tensor.clone().mul_(2)` makes one."
+            )
         self.edge = self.leaf = None
         if self.output_nr is not None:
             if packed is shown:
@@ -145,8 +164,9 @@ class SavedVariable:
         if self.counter[0] != self.version:
             if self.tensor is not None and self.tensor._detachments != self.detachments:
                 check_attached(self.tensor)
-            raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node, self.counter,
-                                                self.version, self))
+            raise RuntimeError(
+                modified_message(self.array, self.tensor, self.output_nr, node, self.counter, self.version, self)
+            )
         if self.tensor is not None:
             if self.tensor._detachments != self.detachments:
                 check_attached(self.tensor)
@@ -171,8 +191,10 @@ class SavedVariable:
     def _unpack_anew(self, node):
         found = self.unpack_hook(self.packed)
         if not isinstance(found, _operators.Tensor):
-            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(found).__name__}")
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found).__name__}"
+            )
         out = shallow_copy(found) if isinstance(found._array, Metadata) else _operators.wrap(found._array)
         if self.output_nr is not None:
             out._edge = (node, self.output_nr)
@@ -185,6 +207,7 @@ class SavedVariable:
     def _with_tangent(self, tensor):
         if self._tangent is not None:
             from .forward_ad import hold_tangent
+
             hold_tangent(tensor, self._tangent)
         return tensor
 
@@ -203,8 +226,9 @@ class SavedOuter(SavedVariable):
         if self.outer is None or self.unpack_hook is not None:
             return super().unpack(node)
         if self.counter[0] != self.version:
-            raise RuntimeError(modified_message(self.array, None, self.output_nr, node, self.counter, self.version,
-                                                self))
+            raise RuntimeError(
+                modified_message(self.array, None, self.output_nr, node, self.counter, self.version, self)
+            )
         found = shallow_copy(self.outer)
         found._vc, found._edge = self.counter, (node, self.output_nr)
         return self._with_tangent(found)
@@ -250,8 +274,10 @@ def unpack(saved, node):
 def check_attached(tensor) -> None:
     """Refuse a tensor that was saved with a history which `detach_()` took away since."""
     if tensor.grad_fn is None:
-        raise RuntimeError("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
-                           "not supported, please use out-of-place `.detach()` instead")
+        raise RuntimeError(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
+            "not supported, please use out-of-place `.detach()` instead"
+        )
 
 
 def unpack_list(saved, node):
@@ -284,9 +310,11 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
         maker, nr = tensor.grad_fn, tensor.output_nr
         if maker is not None:
             origin = f", which is output {nr} of {operator_name(maker)},"
-    return ("one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{type_text(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
-            f"expected version {expected} instead.{written_by(node, saved, counter, expected)}")
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{type_text(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
+        f"expected version {expected} instead.{written_by(node, saved, counter, expected)}"
+    )
 
 
 def saved_outputs(node, output_nr):
@@ -325,9 +353,11 @@ class SavedTensor:
         check_callable("register_hooks()", pack_hook, unpack_hook)
         held = self._held
         if held is RELEASED:
-            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
-                               "values of the graph are freed when you call .backward() or autograd.grad(): register "
-                               "before that, or specify retain_graph=True.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
+                "values of the graph are freed when you call .backward() or autograd.grad(): register "
+                "before that, or specify retain_graph=True."
+            )
         if held is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if isinstance(held, SavedVariable):
@@ -343,7 +373,7 @@ class SavedTensor:
             setattr(self._node, self._field, saved)
         else:
             kept = getattr(self._node, self._field)
-            setattr(self._node, self._field, (*kept[:self._position], saved, *kept[self._position + 1:]))
+            setattr(self._node, self._field, (*kept[: self._position], saved, *kept[self._position + 1 :]))
 
     @property
     def data(self):
@@ -384,5 +414,7 @@ def check_callable(function: str, *hooks) -> None:
     """Refuse hooks that cannot be called, with a TypeError that names the function."""
     for hook in hooks:
         if not callable(hook):
-            raise TypeError(f"{function}: incompatible function arguments: a pack hook and an unpack hook are "
-                            f"functions of one argument, but got {type(hook).__name__}")
+            raise TypeError(
+                f"{function}: incompatible function arguments: a pack hook and an unpack hook are "
+                f"functions of one argument, but got {type(hook).__name__}"
+            )

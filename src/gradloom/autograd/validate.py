@@ -26,13 +26,16 @@ def validate_gradient(grad, shape, numpy_type, node, index):
         TypeError: if it is not a Tensor.
     """
     if not isinstance(grad, _operators.Tensor):
-        raise TypeError(f"Function {node.name()} returned a {type(grad).__name__} as gradient {index}; expected a "
-                        "Tensor or None")
+        raise TypeError(
+            f"Function {node.name()} returned a {type(grad).__name__} as gradient {index}; expected a Tensor or None"
+        )
     found = grad._array.shape
     if found != shape:
         if not expandable(shape, found):
-            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - got "
-                               f"{list(found)} but expected shape compatible with {list(shape)}")
+            raise RuntimeError(
+                f"Function {node.name()} returned an invalid gradient at index {index} - got "
+                f"{list(found)} but expected shape compatible with {list(shape)}"
+            )
         grad = sum_to(grad, shape)
     if grad._array.dtype is not numpy_type and numpy_type is not None and grad._array.dtype != numpy_type:
         wanted = TYPE_OF[numpy_type]
@@ -70,8 +73,10 @@ def set_grad_dtype(tensor, value) -> None:
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
     held = tensor._grad
     if value is not None and held is not None and held.dtype is not value:
-        raise RuntimeError(f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
-                           f"'{held.dtype}'. Clear it first (.grad = None)")
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
+            f"'{held.dtype}'. Clear it first (.grad = None)"
+        )
     wanted = None if value is None else value.numpy
     tensor._grad_dtype = (wanted,)
     accumulator = tensor._accumulator

@@ -20,14 +20,16 @@ class ImperativeEngine:
     is_checkpoint_valid = staticmethod(engine.is_checkpoint_valid)
 
     @staticmethod
-    def run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False,
-                     accumulate_grad=False):
+    def run_backward(
+        tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False
+    ):
         """`autograd.backward` if accumulate_grad, else `autograd.grad`, in the words of PyTorch's engine.
 
         Returns:
             The gradients of `inputs`; an empty tuple if they were accumulated.
         """
         from . import backward, grad
+
         if accumulate_grad or not inputs:
             backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
             return ()
@@ -60,8 +62,10 @@ class VariableMeta(type):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         if volatile:
             import warnings
-            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
-                          stacklevel=2)
+
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2
+            )
         return data.detach().requires_grad_(requires_grad)
 
 

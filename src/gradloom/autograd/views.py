@@ -40,10 +40,10 @@ class ViewMeta:
 
     def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
         self.base = base
-        self.edge = edge          # the view's edge as of `version`
+        self.edge = edge  # the view's edge as of `version`
         self.version = version
         self.creation = creation
-        self.replay = replay      # function base -> view, where as_strided cannot do it
+        self.replay = replay  # function base -> view, where as_strided cannot do it
         self.is_own_leaf = False  # requires_grad_() was called on a view without history
 
     @property
@@ -67,8 +67,9 @@ class ViewMeta:
             base = base._detached_alias()  # the base was detached since: no gradient gets beyond the view
             base._edge = DEAD_EDGE
         if self.creation != DEFAULT:
-            raise RuntimeError(forbidden_view_message(self, "its base or another view of its base has been modified "
-                                                            "inplace"))
+            raise RuntimeError(
+                forbidden_view_message(self, "its base or another view of its base has been modified inplace")
+            )
         self.edge, self.version = self._replayed_edge(tensor, base), version
         if tensor._retains_grad:
             move_retained_gradient(edge, self.edge)
@@ -180,8 +181,9 @@ def check_inplace(tensor, others=()) -> None:
 
 
 def _any_requires_grad(tensors) -> bool:
-    return any(_any_requires_grad(t) if isinstance(t, (tuple, list)) else t is not None and t.requires_grad
-               for t in tensors)
+    return any(
+        _any_requires_grad(t) if isinstance(t, (tuple, list)) else t is not None and t.requires_grad for t in tensors
+    )
 
 
 def forbidden_view_message(view, modified: str) -> str:
@@ -192,29 +194,44 @@ def forbidden_view_message(view, modified: str) -> str:
     """
     node, nr = view.edge
     if view.creation == TRANSFORM_INPUT:
-        return ("a leaf Variable that requires grad is being used in an in-place operation: the Tensor "
-                f"{modified}, and it is an argument of a function that gradloom.func differentiates, or a view of "
-                "one. Write to a clone of it.")
+        return (
+            "a leaf Variable that requires grad is being used in an in-place operation: the Tensor "
+            f"{modified}, and it is an argument of a function that gradloom.func differentiates, or a view of "
+            "one. Write to a clone of it."
+        )
     if view.creation in (NO_GRAD, INFERENCE_VIEW):
-        mode, other = (("no_grad", "with grad mode enabled") if view.creation == NO_GRAD else
-                       ("inference", "in normal mode"))
+        mode, other = (
+            ("no_grad", "with grad mode enabled") if view.creation == NO_GRAD else ("inference", "in normal mode")
+        )
         block = "no_grad" if view.creation == NO_GRAD else "inference_mode"
-        what = (f"A view was created in {mode} mode" if node is None else
-                f"Output {nr} of {operator_name(node)} is a view of a view which was created in {mode} mode")
-        return (f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is "
-                "forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
-                f"{block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
-                "to be tracked).")
-    made = (f"A view was created in no_grad mode and {modified} with grad mode enabled." if node is None else
-            f"Output {nr} of {operator_name(node)} is a view and {modified}.")
+        what = (
+            f"A view was created in {mode} mode"
+            if node is None
+            else f"Output {nr} of {operator_name(node)} is a view of a view which was created in {mode} mode"
+        )
+        return (
+            f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is "
+            "forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
+            f"{block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+            "to be tracked)."
+        )
+    made = (
+        f"A view was created in no_grad mode and {modified} with grad mode enabled."
+        if node is None
+        else f"Output {nr} of {operator_name(node)} is a view and {modified}."
+    )
     if view.creation == MULTI_OUTPUT:
-        return (f"{made} This view is the output of a function that returns multiple views. Such functions do not "
-                "allow the output views to be modified inplace. You should replace the inplace operation by an "
-                "out-of-place one.")
-    return (f"{made} This view was created inside a custom Function (or because an input was returned as-is) and the "
-            "autograd logic to handle view+inplace would override the custom backward associated with the custom "
-            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
-            "output of the custom Function.")
+        return (
+            f"{made} This view is the output of a function that returns multiple views. Such functions do not "
+            "allow the output views to be modified inplace. You should replace the inplace operation by an "
+            "out-of-place one."
+        )
+    return (
+        f"{made} This view was created inside a custom Function (or because an input was returned as-is) and the "
+        "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+        "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+        "output of the custom Function."
+    )
 
 
 def move_retained_gradient(old, new) -> None:
@@ -302,12 +319,14 @@ class CopySlices(Node):
         out = _like_base(grad, *self.base_layout)
         region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
         base_edge = edges[0]
-        inner = self.fn.apply([_operators.clone(region)],
-                              (NO_EDGE if base_edge is NO_EDGE else self.fn.next_edges[0], *edges[1:]))
+        inner = self.fn.apply(
+            [_operators.clone(region)], (NO_EDGE if base_edge is NO_EDGE else self.fn.next_edges[0], *edges[1:])
+        )
         first = inner[0] if base_edge[0] is not None else None
         if first is not None:
             if first._array.shape != shape or first._array.dtype != region._array.dtype:
                 from .validate import validate_gradient
+
                 first = validate_gradient(first, shape, region._array.dtype, self.fn, 0)
             _operators.copy_(region, first)
         else:
@@ -324,6 +343,7 @@ def _like_base(grad, strides, start):
     """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
     if hasattr(grad, "_physical"):  # batched: each example has such memory, one after the other
         from ..batching.tensor import batched
+
         last = sum([(n - 1) * s for n, s in zip(grad._array.shape, strides, strict=True)]) if grad._array.size else 0
         return batched(_like_base(grad._physical, (start + 1 + last, *strides), start), grad._batch)
     array = grad._array

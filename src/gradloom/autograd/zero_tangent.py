@@ -19,7 +19,7 @@ from ..dispatch import GRAD_OFF, disabled_torch_function, state
 from ..tensor import Tensor
 from .edge import NO_EDGE, gradient_edge
 
-_MANY = 4096    # elements from which on zeros are one number read again and again
+_MANY = 4096  # elements from which on zeros are one number read again and again
 
 
 class ZeroTensor(Tensor):
@@ -73,8 +73,10 @@ def _answer(call):
             return found
         return interception.recording(call.wrapper)(lambda *_: found, *[_plain(a) for a in args])
     if args and args[0].__class__ is ZeroTensor and call.wrapper.__name__.endswith("_"):
-        raise RuntimeError("ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() "
-                           "if you want a mutable tensor.")
+        raise RuntimeError(
+            "ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() "
+            "if you want a mutable tensor."
+        )
     out = call.with_args(tuple([_plain(a) for a in args]), call.out).run()
     if out.__class__ is Tensor and out._view is not None and args[0].__class__ is ZeroTensor:
         view = zero_tensor(out._array.shape, out._array.dtype)  # a view of nothing
@@ -103,6 +105,7 @@ def _plain(value):
 
 
 # --- what is known of the result, by the operator's name; None: compute with zeros ----------------------------------
+
 
 def _like_result(operation, *args):
     """Zeros of the shape and dtype that the operator would give, found by calling it without values."""
@@ -160,8 +163,15 @@ def _cross(zero, self, other, dim):
     return _like_result(_operators.mul, self, other)
 
 
-_RULES = {"mul": _product, "div_Tensor": _quotient, "add": _sum, "sub": _difference, "dot": _dot, "vdot": _dot,
-          "linalg_cross": _cross}
+_RULES = {
+    "mul": _product,
+    "div_Tensor": _quotient,
+    "add": _sum,
+    "sub": _difference,
+    "dot": _dot,
+    "vdot": _dot,
+    "linalg_cross": _cross,
+}
 
 
 def _efficientzerotensor(*size, dtype=None, device=None, requires_grad: bool = False) -> ZeroTensor:

@@ -10,32 +10,20 @@ _MODULES = ("cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsu
 if _typing.TYPE_CHECKING:
     from . import (
         cpu as cpu,
-    )
-    from . import (
         cuda as cuda,
-    )
-    from . import (
         cudnn as cudnn,
-    )
-    from . import (
         mkl as mkl,
-    )
-    from . import (
         mkldnn as mkldnn,
-    )
-    from . import (
         mps as mps,
-    )
-    from . import (
         openmp as openmp,
-    )
-    from . import (
         opt_einsum as opt_einsum,
     )
 else:
+
     def __getattr__(name):
         if name in _MODULES:
             from importlib import import_module
+
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

@@ -34,10 +34,23 @@ def is_acceptable(tensor: Any) -> bool:
     return False
 
 
-def flags(enabled: bool | None = False, benchmark: bool | None = False, benchmark_limit: int | None = 10,
-          deterministic: bool | None = False, allow_tf32: bool | None = True,
-          fp32_precision: str = "none") -> AbstractContextManager[None]:
+def flags(
+    enabled: bool | None = False,
+    benchmark: bool | None = False,
+    benchmark_limit: int | None = 10,
+    deterministic: bool | None = False,
+    allow_tf32: bool | None = True,
+    fp32_precision: str = "none",
+) -> AbstractContextManager[None]:
     """A `with` block in which the flags of this module are others."""
-    return flags_of(__name__, {
-        "enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit, "deterministic": deterministic,
-        "allow_tf32": allow_tf32, "fp32_precision": fp32_precision})
+    return flags_of(
+        __name__,
+        {
+            "enabled": enabled,
+            "benchmark": benchmark,
+            "benchmark_limit": benchmark_limit,
+            "deterministic": deterministic,
+            "allow_tf32": allow_tf32,
+            "fp32_precision": fp32_precision,
+        },
+    )

@@ -17,8 +17,16 @@ def is_available() -> bool:
     return False
 
 
-def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True,
-          fp32_precision: str = "none") -> AbstractContextManager[None]:
+def flags(
+    enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
+) -> AbstractContextManager[None]:
     """A `with` block in which the flags of this module are others."""
-    return flags_of(__name__, {"enabled": enabled, "deterministic": deterministic, "allow_tf32": allow_tf32,
-                               "fp32_precision": fp32_precision})
+    return flags_of(
+        __name__,
+        {
+            "enabled": enabled,
+            "deterministic": deterministic,
+            "allow_tf32": allow_tf32,
+            "fp32_precision": fp32_precision,
+        },
+    )

@@ -50,16 +50,20 @@ def answer(intercepted: Intercepted) -> Any:
             return NotImplemented
         level = state.batching[-1]
     elif not level.alive:
-        raise RuntimeError("vmap: a tensor is used after the vmap that it belongs to has returned. Return it from the "
-                           "function that is mapped, instead of keeping it in a variable outside.")
+        raise RuntimeError(
+            "vmap: a tensor is used after the vmap that it belongs to has returned. Return it from the "
+            "function that is mapped, instead of keeping it in a variable outside."
+        )
     if intercepted.out is not None:
-        raise RuntimeError(f"vmap: {wrapper.__name__} with out= has no batching rule: take the result that it returns, "
-                           "without out=")
+        raise RuntimeError(
+            f"vmap: {wrapper.__name__} with out= has no batching rule: take the result that it returns, without out="
+        )
     if operator is None:
         if intercepted.composite is not None:
             return NotImplemented
         if getattr(wrapper, "vmap_rule", None) is not None and innermost([a for a in args if isinstance(a, Tensor)]):
             from .functions import by_rule_of_library
+
             return by_rule_of_library(wrapper, args, level)
         operator = _unknown(wrapper, args)
     if operator.rule == "composite":
@@ -67,12 +71,14 @@ def answer(intercepted: Intercepted) -> Any:
     if operator.rule == "random" and state.batching and level < state.batching[-1]:
         level = state.batching[-1]
     from .rules import RULES
+
     with below(level):
         return RULES[operator.rule](Call(wrapper, operator, args, level))
 
 
 def _unknown(wrapper: Any, args: tuple[Any, ...]) -> Operator:
     """An operator that no table has: it is called for each example."""
+
     def kind(value: Any) -> str:
         if isinstance(value, Tensor):
             return "Tensor"
@@ -90,11 +96,15 @@ def loop(call: Call) -> Any:
         raise RuntimeError(unbatched_write(name))
     if name not in _warned:
         _warned.add(name)
-        warnings.warn("There is a performance drop because we have not yet implemented the batching rule for "
-                      f"{name}: within vmap it is called for one example after the other.", stacklevel=5)
+        warnings.warn(
+            "There is a performance drop because we have not yet implemented the batching rule for "
+            f"{name}: within vmap it is called for one example after the other.",
+            stacklevel=5,
+        )
     if not level.size:
-        raise RuntimeError(f"vmap: {name} has no batching rule, so that its result for a batch of no examples has no "
-                           "shape")
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, so that its result for a batch of no examples has no shape"
+        )
     results = [call.invoke(_example(call, i)) for i in range(level.size)]
     if call.operator.writes:
         return call.values[call.first]
@@ -103,6 +113,7 @@ def loop(call: Call) -> Any:
 
 def _example(call: Call, i: int) -> dict[str, Any]:
     """The arguments of example `i`, of those that are batched."""
+
     def pick(value: Any) -> Any:
         if value.__class__ is BatchedTensor and innermost((value,)) is call.level:
             return ops.select_int(value._physical, 0, i)
@@ -128,16 +139,20 @@ def _stacked(call: Call, results: list) -> Any:
         return cls(parts) if cls is list or cls is tuple else cls(tuple(parts))
     if first is None:
         return None
-    raise RuntimeError(f"vmap: {call.operator.name} gives a {type(first).__name__} that depends on the values of a "
-                       "tensor, of which every example has others")
+    raise RuntimeError(
+        f"vmap: {call.operator.name} gives a {type(first).__name__} that depends on the values of a "
+        "tensor, of which every example has others"
+    )
 
 
 def unbatched_write(name: str) -> str:
     """The message for a write of batched values into a tensor that all examples share."""
-    return (f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
-            "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
-            f"vmapped over in a vmap. Please use out-of-place operators instead of {name}, or make `self` within the "
-            "function from one that is mapped, as `x.new_zeros(...)` or `zeros_like(x)` do.")
+    return (
+        f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
+        "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
+        f"vmapped over in a vmap. Please use out-of-place operators instead of {name}, or make `self` within the "
+        "function from one that is mapped, as `x.new_zeros(...)` or `zeros_like(x)` do."
+    )
 
 
 def shares(values: Any, level: Level) -> list:

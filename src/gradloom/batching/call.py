@@ -59,8 +59,14 @@ def operator_of(wrapper: Any) -> Operator | None:
     name, rule, parameters, promotes = found
     rule, _, arguments = rule.rstrip(")").partition("(")
     words = [word.split(": ") for word in _words(parameters)]
-    return Operator(name, rule, _words(arguments), tuple([Parameter(w[0], w[1] if w[1:] else "") for w in words]),
-                    _words(promotes), is_inplace(name))
+    return Operator(
+        name,
+        rule,
+        _words(arguments),
+        tuple([Parameter(w[0], w[1] if w[1:] else "") for w in words]),
+        _words(promotes),
+        is_inplace(name),
+    )
 
 
 def is_inplace(name: str) -> bool:
@@ -89,7 +95,7 @@ class Call:
     def __init__(self, wrapper: Any, operator: Operator, args: tuple[Any, ...], level: Level) -> None:
         self.wrapper, self.operator, self.level = wrapper, operator, level
         self.values: dict[str, Any] = {p.name: value for p, value in zip(operator.parameters, args, strict=False)}
-        self.rest = args[len(operator.parameters):]
+        self.rest = args[len(operator.parameters) :]
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -106,8 +112,11 @@ class Call:
     @property
     def tensors(self) -> list[str]:
         """The parameters that hold one tensor in this call."""
-        return [p.name for p in self.operator.parameters
-                if p.kind in (TENSOR, OPTIONAL) and isinstance(self.values.get(p.name), Tensor)]
+        return [
+            p.name
+            for p in self.operator.parameters
+            if p.kind in (TENSOR, OPTIONAL) and isinstance(self.values.get(p.name), Tensor)
+        ]
 
     @property
     def first(self) -> str:
@@ -161,5 +170,8 @@ class Call:
             return {}
         target = result_type_of(found)
         kept = self.first if self.operator.writes else None
-        return {n: ops.to(t, target) for n, t in zip(names, found, strict=True)
-                if t._wrapped_number is None and t.dtype is not target and n != kept}
+        return {
+            n: ops.to(t, target)
+            for n, t in zip(names, found, strict=True)
+            if t._wrapped_number is None and t.dtype is not target and n != kept
+        }

@@ -48,14 +48,22 @@ def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
         return NotImplemented
     own = function.vmap is not Function.vmap
     if function.setup_context is Function.setup_context:
-        raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
-                           f"...), it must override the setup_context staticmethod. {_MORE}")
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+            f"...), it must override the setup_context staticmethod. {_MORE}"
+        )
     if own and function.generate_vmap_rule:
-        _refuse(function, "it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
-                          "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity.")
+        _refuse(
+            function,
+            "it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+            "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity.",
+        )
     if not (own or function.generate_vmap_rule):
-        _refuse(function, "it does not have vmap support. Please override and implement the vmap staticmethod or set "
-                          "generate_vmap_rule=True.")
+        _refuse(
+            function,
+            "it does not have vmap support. Please override and implement the vmap staticmethod or set "
+            "generate_vmap_rule=True.",
+        )
     return _by_own_rule(function, args, level) if own else _by_generated_rule(function, args, level)
 
 
@@ -92,23 +100,30 @@ def _batched(values: Iterable[Any], level: Level, where: tuple[Any, ...]) -> lis
 
 # --- a vmap staticmethod ----------------------------------------------------------------------------------------------
 
+
 def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
     in_dims = tuple([tree_map(lambda v: 0 if _is_at(v, level) else None, a) for a in args])
     with below(level):
         found = function.vmap(VmapInfo(level.size, level.randomness), in_dims, *_unbatched(args, level))
         if not (isinstance(found, tuple) and len(found) == 2):
-            raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
-                               f"structure compatible with the output. Got a {type(found)} instead")
+            raise RuntimeError(
+                "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
+                f"structure compatible with the output. Got a {type(found)} instead"
+            )
         output, out_dims = found
         leaves, spec = tree_flatten(output)
         dims = _broadcast_to_and_flatten(out_dims, spec)
         if dims is None:
-            raise RuntimeError("The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) "
-                               f"tuple. Expected out_dims={out_dims} to be compatible with the structure of `output`. "
-                               f"out_dims has structure {tree_flatten(out_dims)[1]} but output has structure {spec}. "
-                               f"{_MORE}")
-        moved = [leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)
-                 for leaf, dim in zip(leaves, dims, strict=True)]
+            raise RuntimeError(
+                "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) "
+                f"tuple. Expected out_dims={out_dims} to be compatible with the structure of `output`. "
+                f"out_dims has structure {tree_flatten(out_dims)[1]} but output has structure {spec}. "
+                f"{_MORE}"
+            )
+        moved = [
+            leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)
+            for leaf, dim in zip(leaves, dims, strict=True)
+        ]
     return tree_unflatten(moved, spec)
 
 
@@ -126,10 +141,12 @@ def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> An
         @staticmethod
         def vmap(info: Any, in_dims: Any, *values: Any) -> Any:
             return operator.vmap_rule(info, in_dims, *values, **keywords)
+
     return _by_own_rule(rule, positional, level)
 
 
 # --- a generated rule -------------------------------------------------------------------------------------------------
+
 
 class _Physical(NamedTuple):
     """Stands for a batched tensor among what a context keeps."""
@@ -176,8 +193,11 @@ class _Context:
 
 def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
     """What a context holds, without the level."""
-    return {name: tree_map(lambda v: _Physical(v._physical) if _is_at(v, level) else v, value)
-            for name, value in values.items() if name not in ("_outer", "_names")}
+    return {
+        name: tree_map(lambda v: _Physical(v._physical) if _is_at(v, level) else v, value)
+        for name, value in values.items()
+        if name not in ("_outer", "_names")
+    }
 
 
 def _restored(ctx: Any, level: Level) -> _Context:
@@ -185,8 +205,9 @@ def _restored(ctx: Any, level: Level) -> _Context:
     found = _Context(ctx, {})
     saved = list(ctx.saved_tensors)
     for name, value in ctx.kept.items():
-        found.__dict__[name] = tree_map(lambda v: _batched_again(v, saved, level), value,
-                                        is_leaf=lambda v: isinstance(v, (_Physical, _Saved)))
+        found.__dict__[name] = tree_map(
+            lambda v: _batched_again(v, saved, level), value, is_leaf=lambda v: isinstance(v, (_Physical, _Saved))
+        )
     return found
 
 
@@ -257,8 +278,12 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
             with running(Level(level.size, level.randomness)) as inside:
                 found = function.jvp(_restored(ctx, inside), *_batched(tangents, inside, where))
                 found = found if isinstance(found, tuple) else (found,)
-                found = tuple([None if t is None else physical_at(t, inside) if b is True else t
-                               for t, b in zip(found, structure["outputs"], strict=True)])
+                found = tuple(
+                    [
+                        None if t is None else physical_at(t, inside) if b is True else t
+                        for t, b in zip(found, structure["outputs"], strict=True)
+                    ]
+                )
             return found[0] if structure["single"] else found
 
     Vmapped.__name__ = f"Vmapped{function.__name__}"

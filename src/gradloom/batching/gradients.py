@@ -24,8 +24,13 @@ def any_batched(*groups: Any) -> bool:
     return any(t.__class__ is BatchedTensor for group in groups if group is not None for t in group)
 
 
-def grad_of_batched(grad: Callable[..., Any], outputs: tuple[Any, ...], inputs: tuple[Any, ...],
-                    vectors: tuple[Any, ...] | None, **options: Any) -> tuple[Any, ...]:
+def grad_of_batched(
+    grad: Callable[..., Any],
+    outputs: tuple[Any, ...],
+    inputs: tuple[Any, ...],
+    vectors: tuple[Any, ...] | None,
+    **options: Any,
+) -> tuple[Any, ...]:
     """autograd.grad where some of the tensors are batched.
 
     Args:
@@ -87,6 +92,8 @@ def check_backward() -> None:
         RuntimeError: always; `.grad` of a tensor outside could not hold a gradient for each example.
     """
     if state.batching:
-        raise RuntimeError("backward() called inside a functorch transform. This is not supported, please use "
-                           "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
-                           "transforms: within vmap, `.grad` would have to hold a gradient for each example.")
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms: within vmap, `.grad` would have to hold a gradient for each example."
+        )

@@ -23,8 +23,14 @@ __all__ = ["vmap"]
 RANDOMNESS = ("error", "different", "same")
 
 
-def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
-         chunk_size: int | None = None) -> Callable[..., Any]:
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """A function that calls `func` for every example of a batch at once.
 
     `func` is called a single time, with tensors that look like one example; each operator computes all of them.
@@ -78,18 +84,24 @@ class _Inputs:
     def __init__(self, name: str, in_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.name, self.in_dims = name, in_dims
         if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
-            self._refuse("expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
-                         f"inputs, got: {type(in_dims)}.")
+            self._refuse(
+                "expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+                f"inputs, got: {type(in_dims)}."
+            )
         if not args:
-            raise ValueError(f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
-                             "trying to vmap over a function with no inputs. The latter is unsupported.")
+            raise ValueError(
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+                "trying to vmap over a function with no inputs. The latter is unsupported."
+            )
         positional, spec = tree_flatten(args)
         given = tuple(in_dims) if isinstance(in_dims, list) else in_dims
         dims = _broadcast_to_and_flatten(given, spec)
         if dims is None:
             found = tree_flatten(given)[1]
-            self._refuse("in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-                         f"{found} but inputs has structure {spec}.")
+            self._refuse(
+                "in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+                f"{found} but inputs has structure {spec}."
+            )
         named, _ = tree_flatten(kwargs)
         self.leaves = positional + named
         self.spec: TreeSpec = tree_flatten((args, kwargs))[1]
@@ -99,8 +111,10 @@ class _Inputs:
         if not sizes:
             raise ValueError("vmap: at least one input must be mapped over: every in_dim is None")
         if any(size != sizes[0] for size in sizes):
-            raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                             f"{sizes} for the mapped dimension")
+            raise ValueError(
+                "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+                f"{sizes} for the mapped dimension"
+            )
         self.size: int = sizes[0]
 
     def _checked(self, leaf: Any, dim: Any) -> int | None:
@@ -109,12 +123,16 @@ class _Inputs:
         if not isinstance(dim, int) or isinstance(dim, bool):
             self._refuse(f"Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
         if not isinstance(leaf, Tensor):
-            self._refuse(f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
-                         "non-Tensor arguments, please use None as the respective in_dim")
+            self._refuse(
+                f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim"
+            )
         rank = leaf._array.ndim
         if not -rank <= dim < rank:
-            self._refuse(f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so "
-                         f"expected in_dim to satisfy -{rank} <= in_dim < {rank}.")
+            self._refuse(
+                f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so "
+                f"expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+            )
         return dim % rank
 
     def _refuse(self, problem: str) -> NoReturn:
@@ -127,13 +145,16 @@ def _run(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, ou
     return tree_unflatten([_at(leaf, dim) for leaf, dim in zip(found, dims, strict=True)], spec)
 
 
-def _mapped(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any,
-            randomness: str) -> tuple[list[Any], list[int | None], TreeSpec]:
+def _mapped(
+    func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str
+) -> tuple[list[Any], list[int | None], TreeSpec]:
     """The outputs with the examples along dimension 0, where they are to be put, and the structure."""
     register(VMAP, answer)
     with running(Level(size, randomness)) as level:
-        given = [leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)
-                 for leaf, dim in zip(leaves, inputs.dims, strict=True)]
+        given = [
+            leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)
+            for leaf, dim in zip(leaves, inputs.dims, strict=True)
+        ]
         args, kwargs = tree_unflatten(given, inputs.spec)
         outputs = func(*args, **kwargs)
     found, spec = tree_flatten(outputs)
@@ -144,15 +165,19 @@ def _mapped(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int,
 def _output_dims(name: str, out_dims: Any, leaves: list[Any], spec: TreeSpec, outputs: Any) -> list[int | None]:
     given = tuple(out_dims) if isinstance(out_dims, list) and isinstance(outputs, tuple) else out_dims
     if isinstance(out_dims, str) or not _is_dims(given):
-        raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
-                         "collection of ints representing where in the outputs the vmapped dimension should appear.")
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            "collection of ints representing where in the outputs the vmapped dimension should appear."
+        )
     if isinstance(outputs, Tensor) and isinstance(given, tuple) and len(given) == 1:
         given = given[0]
     dims = _broadcast_to_and_flatten(given, spec)
     if dims is None:
-        raise ValueError(f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-                         f"structure of `outputs`. out_dims has structure {tree_flatten(given)[1]} but outputs has "
-                         f"structure {spec}.")
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+            f"structure of `outputs`. out_dims has structure {tree_flatten(given)[1]} but outputs has "
+            f"structure {spec}."
+        )
     return dims
 
 
@@ -168,8 +193,10 @@ def _unwrapped(name: str, leaf: Any, dim: int | None, level: Level) -> Any:
             raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
         return leaf
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you "
-                         "mean to set out_dims= to None for output?")
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you "
+            "mean to set out_dims= to None for output?"
+        )
     if isinstance(leaf, BatchedTensor) and own:
         return leaf._physical
     return expanded(leaf, level)
@@ -185,15 +212,19 @@ def _in_chunks(func: Any, name: str, inputs: _Inputs, out_dims: Any, randomness:
     generator = None
     if randomness == "same":
         from ..generator import get_rng_state, set_rng_state
+
         generator = get_rng_state()
     for start in range(0, inputs.size, chunk_size):
         size = min(chunk_size, inputs.size - start)
-        leaves = [leaf if dim is None else ops.narrow(leaf, dim, start, size)
-                  for leaf, dim in zip(inputs.leaves, inputs.dims, strict=True)]
+        leaves = [
+            leaf if dim is None else ops.narrow(leaf, dim, start, size)
+            for leaf, dim in zip(inputs.leaves, inputs.dims, strict=True)
+        ]
         if generator is not None:
             set_rng_state(generator)
         found, dims, spec = _mapped(func, name, inputs, leaves, size, out_dims, randomness)
         parts.append(found)
-    joined = [_at(column[0] if dim is None else ops.cat(column, 0), dim)
-              for dim, *column in zip(dims, *parts, strict=True)]
+    joined = [
+        _at(column[0] if dim is None else ops.cat(column, 0), dim) for dim, *column in zip(dims, *parts, strict=True)
+    ]
     return tree_unflatten(joined, spec)

@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 new = object.__new__
 
-ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
-        "Tensor: every example has a value of its own. Please try to rewrite what you're doing with other operations.")
-CONTROL_FLOW = ("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-                "support that: the examples of the batch may go different ways, but the function runs once. "
-                "`torch.where` computes both ways and chooses for each example.")
-STORAGE = ("Cannot access data pointer of Tensor that doesn't have storage: within vmap, a tensor stands for the "
-           "examples of a batch.")
+ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+    "Tensor: every example has a value of its own. Please try to rewrite what you're doing with other operations."
+)
+CONTROL_FLOW = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+    "support that: the examples of the batch may go different ways, but the function runs once. "
+    "`torch.where` computes both ways and chooses for each example."
+)
+STORAGE = (
+    "Cannot access data pointer of Tensor that doesn't have storage: within vmap, a tensor stands for the "
+    "examples of a batch."
+)
 
 
 class _OfOneExample(Metadata):
@@ -66,15 +72,18 @@ class BatchedTensor(Tensor):
     @property
     def _tangent(self) -> Tensor | None:  # type: ignore[override]
         from ..autograd.forward_ad import tangent_of
+
         found = tangent_of(self._physical)
         if found is None:
             return None
         from .gradients import within
+
         return within(found, [self._batch])  # the tangent may be batched at an inner level that the tensor is not
 
     @_tangent.setter
     def _tangent(self, tangent: Tensor | None) -> None:
         from ..autograd.forward_ad import hold_tangent
+
         if tangent is None:
             self._physical._tangent = None
         else:
@@ -139,6 +148,7 @@ class BatchedTensor(Tensor):
             with running(Level(size, randomness)) as level:  # the vmap itself has mostly returned by then
                 found = hook(batched(grad, level))
                 return None if found is None else physical_at(found, level)
+
         return self._physical.register_hook(on_physical)
 
     def retain_grad(self) -> None:

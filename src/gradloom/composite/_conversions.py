@@ -49,9 +49,15 @@ def contiguous(self, memory_format):
 
 
 def _converted(self, dtype, copy, memory_format):
-    if not copy and (dtype is None or dtype is self.dtype) and (
-            memory_format is None or memory_format is preserve_format
-            or memory_format is (suggested_format(self._array) or contiguous_format)):
+    if (
+        not copy
+        and (dtype is None or dtype is self.dtype)
+        and (
+            memory_format is None
+            or memory_format is preserve_format
+            or memory_format is (suggested_format(self._array) or contiguous_format)
+        )
+    ):
         return self
     return ops._to_copy(self, dtype=dtype, memory_format=memory_format)
 

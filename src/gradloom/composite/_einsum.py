@@ -127,9 +127,7 @@ def _output(text, inputs) -> list:
         if x in labels[:i]:
             raise RuntimeError(f"einsum(): output subscript {x} appears more than once in the output")
         if x not in known:
-            raise RuntimeError(
-                f"einsum(): output subscript {x} does not appear in the equation for any input operand"
-            )
+            raise RuntimeError(f"einsum(): output subscript {x} does not appear in the equation for any input operand")
     return _expanded(labels, _covered(inputs))
 
 
@@ -196,9 +194,7 @@ def _pairs(path, operands, order, output, sizes):
 def _greedy_pairs(operands, order, output, sizes):
     import numpy as np
 
-    letter = dict(
-        zip(sizes, sorted(_LETTERS), strict=False)
-    )  # no more than 52 labels, or np.einsum_path refuses
+    letter = dict(zip(sizes, sorted(_LETTERS), strict=False))  # no more than 52 labels, or np.einsum_path refuses
     if len(letter) < len(sizes):
         return [(0, 1)] * (len(operands) - 1)
     own = [[x for x, n in zip(order, t.shape, strict=True) if n != 1] for t in operands]

@@ -41,8 +41,12 @@ def as_resized_(self, the_template, memory_format):
     """Give a tensor the size of another."""
     if memory_format is preserve_format:
         from ..device import channels_last
-        is_last = the_template._array.ndim == 4 and not the_template._array.flags.c_contiguous and is_in_format(
-            the_template._array, channels_last)
+
+        is_last = (
+            the_template._array.ndim == 4
+            and not the_template._array.flags.c_contiguous
+            and is_in_format(the_template._array, channels_last)
+        )
         memory_format = channels_last if is_last else None
     return resize_(self, the_template._array.shape, memory_format)
 
@@ -86,8 +90,10 @@ def _contiguous(size) -> list[int]:
 
 def _check_dtype(self, source):
     if self.dtype is not source.dtype:
-        raise RuntimeError(f"Could not set tensor of type {c_name(source._array.dtype)} to a tensor of type "
-                           f"{c_name(self._array.dtype)}")
+        raise RuntimeError(
+            f"Could not set tensor of type {c_name(source._array.dtype)} to a tensor of type "
+            f"{c_name(self._array.dtype)}"
+        )
 
 
 def _show(tensor, array, *sources):

@@ -82,6 +82,7 @@ def _check(tensors, name):
 
 # --- repeated ---------------------------------------------------------------------------------------------
 
+
 def tile(self, dims):
     """Repeated along each dimension; missing counts are 1."""
     return ops.repeat(self, (1,) * (self._array.ndim - len(dims)) + tuple(dims))
@@ -96,7 +97,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
     dim = wrap_dim(dim or 0, len(shape))
     if not shape:
         source, shape = ops.reshape(source, (1,)), (1,)
-    wide = ops.expand(ops.unsqueeze(source, dim + 1), (*shape[:dim + 1], repeats, *shape[dim + 1:]))
+    wide = ops.expand(ops.unsqueeze(source, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
     return ops.flatten(ops.clone(wide, memory_format=contiguous_format), dim, dim + 1)
 
 
@@ -113,18 +114,25 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     if counts.size == 1:
         repeats = ops.expand(ops.reshape(repeats, (1,)), (shape[dim],))
     elif counts.size != shape[dim]:
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = "
-                           f"{counts.size} and input.size({dim}) = {shape[dim]}")
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.size} and input.size({dim}) = {shape[dim]}"
+        )
     return ops.index_select(source, dim, ops.repeat_interleave(repeats, output_size=output_size))
 
 
 # --- grids ------------------------------------------------------------------------------------------------
 
+
 def meshgrid(tensors):
     """Coordinates of the grid that vectors span, `indexing="ij"`."""
     import warnings
-    warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-                  UserWarning, stacklevel=3)
+
+    warnings.warn(
+        "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+        UserWarning,
+        stacklevel=3,
+    )
     return meshgrid_indexing(tensors, "ij")
 
 
@@ -170,6 +178,7 @@ def combinations(self, r, with_replacement):
     if not r:
         return ops.new_empty(self, (0,))
     import numpy as np
+
     count = self._array.size
     places = np.indices((count,) * r, sparse=True)
     mask = np.ones((count,) * r, np.bool_)
@@ -180,6 +189,7 @@ def combinations(self, r, with_replacement):
 
 
 # --- matrices ---------------------------------------------------------------------------------------------
+
 
 def diag(self, diagonal):
     """The matrix with a vector on a diagonal, or a copy of the diagonal of a matrix."""

@@ -59,6 +59,7 @@ def _in_chunks(self, chunks, dim, name, split, split_with_sizes):
 
 # --- tensor_split and its short forms ---------------------------------------------------------------------
 
+
 def tensor_split_sections(self, sections, dim):
     """`sections` slices of one dimension, the first ones longer by one where the size does not divide."""
     dim = _splittable(self, dim)
@@ -82,11 +83,16 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     given = tensor_indices_or_sections._array
     if given.dtype != "int64":
         from ..dtype import TYPE_OF, scalar_type_name
-        raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-                           f"{scalar_type_name(TYPE_OF[given.dtype])}")
+
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{scalar_type_name(TYPE_OF[given.dtype])}"
+        )
     if given.ndim > 1:
-        raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                           f"one-dimensional tensor, but got a tensor with {given.ndim} dims")
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+            f"one-dimensional tensor, but got a tensor with {given.ndim} dims"
+        )
     if not given.ndim:
         return tensor_split_sections(self, given.item(), dim)
     return tensor_split_indices(self, tuple(given.tolist()), dim)
@@ -135,8 +141,9 @@ def dsplit_array(self, indices):
 def _check_split(self, name, least):
     ndim = self._array.ndim
     if ndim < least:
-        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
-                           f"{ndim} dimensions!")
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
+        )
 
 
 def _equal_parts(self, sections, name, least, dim):
@@ -144,6 +151,8 @@ def _equal_parts(self, sections, name, least, dim):
     dim = int(dim)
     size = self._array.shape[dim]
     if sections <= 0 or size % sections:
-        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
-                           f"{size} is not divisible by the split_size {sections}!")
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{size} is not divisible by the split_size {sections}!"
+        )
     return tensor_split_sections(self, sections, dim)

@@ -54,8 +54,9 @@ def _broadcast(a, b):
     a, b = (1,) * (longer - len(a)) + tuple(a), (1,) * (longer - len(b)) + tuple(b)
     for d in range(longer - 1, -1, -1):
         if a[d] != b[d] and a[d] != 1 and b[d] != 1:
-            raise RuntimeError(f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) at "
-                               f"non-singleton dimension {d}")
+            raise RuntimeError(
+                f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) at non-singleton dimension {d}"
+            )
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
@@ -63,7 +64,7 @@ def sum_to_size(self, size):
     """Summed over the dimensions that broadcasting from `size` would expand."""
     shape = self._array.shape
     lead = len(shape) - len(size)
-    if lead < 0 or any(n != m and m != 1 for n, m in zip(shape[max(lead, 0):], size, strict=False)):
+    if lead < 0 or any(n != m and m != 1 for n, m in zip(shape[max(lead, 0) :], size, strict=False)):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
     if not size:
         return ops.sum(self)
@@ -84,9 +85,9 @@ def flatten(self, start_dim, end_dim):
     if start == end:
         return self
     size = 1
-    for n in shape[start:end + 1]:
+    for n in shape[start : end + 1]:
         size *= n
-    return reshape(self, (*shape[:start], size, *shape[end + 1:]))
+    return reshape(self, (*shape[:start], size, *shape[end + 1 :]))
 
 
 def ravel(self):
@@ -107,19 +108,24 @@ def unflatten(self, dim, sizes):
     except RuntimeError as error:
         if "only one" in str(error) or "invalid shape dim" in str(error) or "ambiguous" in str(error):
             raise
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
-                           f"({shape[dim]}) in the input tensor") from None
-    return ops.view(self, (*shape[:dim], *found, *shape[dim + 1:]))
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+            f"({shape[dim]}) in the input tensor"
+        ) from None
+    return ops.view(self, (*shape[:dim], *found, *shape[dim + 1 :]))
 
 
 # --- dimensions in another order --------------------------------------------------------------------------
+
 
 def movedim_intlist(self, source, destination):
     """The dimensions `source` moved to the places `destination`; the others keep their order."""
     ndim = self._array.ndim
     if len(source) != len(destination):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain "
-                           f"the same number of dims as destination ({list(destination)} dims)")
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain "
+            f"the same number of dims as destination ({list(destination)} dims)"
+        )
     sources, destinations = [wrap_dim(d, ndim) for d in source], [wrap_dim(d, ndim) for d in destination]
     for name, given, dims in (("source", source, sources), ("destination", destination, destinations)):
         if len(set(dims)) < len(dims):
@@ -151,9 +157,11 @@ def numpy_T(self):
     """All dimensions in reverse order."""
     ndim = self._array.ndim
     if ndim not in (0, 2):
-        _warn("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
-              "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-              "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.")
+        _warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
     return ops.permute(self, tuple(range(ndim - 1, -1, -1)))
 
 
@@ -164,8 +172,10 @@ def matrix_H(self):
         _warn("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().")
         return ops.conj(self)
     if ndim != 2:
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
-                           + (" For batches of matrices, consider using tensor.mH" if ndim > 2 else ""))
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if ndim > 2 else "")
+        )
     return _conjugate_transpose(self)
 
 
@@ -206,4 +216,5 @@ def _is_matrix(tensor, name, short_name, advice):
 
 def _warn(message):
     import warnings
+
     warnings.warn(message, UserWarning, stacklevel=4)

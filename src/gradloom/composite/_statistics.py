@@ -22,8 +22,9 @@ def cov(self, correction, fweights, aweights):
         RuntimeError: for bools, more dimensions, or weights that do not fit or are negative.
     """
     if self.dim() > 2:
-        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
-                           f"{self.dim()} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {self.dim()} dimensions"
+        )
     if self._array.dtype.kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = self if self.dim() == 2 else ops.view(self, (1, -1))
@@ -55,22 +56,29 @@ def _check_weights(name, weights, n, kinds, what):
     if weights is None:
         return
     if weights.dim() > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
-                           f"{weights.dim()} dimensions")
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.dim()} dimensions"
+        )
     if weights._array.dtype.kind not in kinds:
-        raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with "
-                           f"{scalar_type_name(weights.dtype)} dtype")
+        raise RuntimeError(
+            f"cov(): expected {name} to have {what} dtype but got {name} with {scalar_type_name(weights.dtype)} dtype"
+        )
     if weights.numel() != n:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
-                           f"got {weights.numel()} != {n}")
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but "
+            f"got {weights.numel()} != {n}"
+        )
     if n and weights._array.min() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 def _positive(free):
     if free <= 0:
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-                      "observations.", UserWarning, stacklevel=5)
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=5,
+        )
         return ops.clamp_min(free, 0)
     return free
 
@@ -82,8 +90,9 @@ def corrcoef(self):
         self: (variables, observations), or the observations of one variable.
     """
     if self.dim() > 2:
-        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
-                           f"{self.dim()} dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.dim()} dimensions"
+        )
     found = cov(self, 1, None, None)
     if not found.dim():
         return found / found
@@ -118,8 +127,10 @@ def gradient(self, spacing, dim, edge_order):
         if len(spacing) != len(dims):
             what = "'dim'" if told else "'self.dim()"
             why = "" if told else ", since dim argument was not given"
-            raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
-                               f"to {what} = {len(dims)}'{why}, but got a list of length {len(spacing)}")
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
+                f"to {what} = {len(dims)}'{why}, but got a list of length {len(spacing)}"
+            )
     else:
         spacing = (1.0 if spacing is None else spacing,) * len(dims)
     if edge_order not in (1, 2):
@@ -128,8 +139,10 @@ def gradient(self, spacing, dim, edge_order):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     for s in spacing:
         if isinstance(s, ops.Tensor) and s.dim() != 1:
-            raise RuntimeError("torch.gradient expected each element of spacing to have one dimension, but got an "
-                               f"element with {s.dim()} dimensions!")
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an "
+                f"element with {s.dim()} dimensions!"
+            )
     x = self if self._array.dtype.kind in "fcV" else self.to(default.float)
     return tuple([_gradient_along(x, s, d, edge_order) for s, d in zip(spacing, dims, strict=True)])
 
@@ -142,6 +155,7 @@ def gradient_along(self, dim, edge_order):
 def _gradient_along(x, spacing, dim, edge_order):
     """The derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in PyTorch's
     order, which decides in which order gradients are added up: what stands last is made first.)"""
+
     def at(start, length):
         """`length` points from a start on, which counts from the end if it is negative; -2: all but two."""
         return ops.slice(x, dim, start, start + length or None, 1)

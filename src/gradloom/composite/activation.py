@@ -58,9 +58,7 @@ def prelu(self, weight):
         )
     ndim = self._array.ndim
     if weight._array.ndim > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
-        )
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
     if weight.numel() != 1:
         if ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")

@@ -9,8 +9,10 @@ from .. import _operators as ops
 
 def _check_rank(dims, name, input):
     if input.dim() not in (dims + 1, dims + 2):
-        raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input "
-                           f"of size: {list(input.shape)}")
+        raise RuntimeError(
+            f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input "
+            f"of size: {list(input.shape)}"
+        )
 
 
 def _general(dims, name, input, call):
@@ -24,8 +26,12 @@ def _general(dims, name, input, call):
 def _conv(dims, input, weight, bias, stride, padding, dilation, groups):
     if isinstance(padding, str):
         return _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, groups)
-    return _general(dims, f"conv{dims}d", input, lambda x: ops.convolution(
-        x, weight, bias, stride, padding, dilation, False, (0,) * dims, groups))
+    return _general(
+        dims,
+        f"conv{dims}d",
+        input,
+        lambda x: ops.convolution(x, weight, bias, stride, padding, dilation, False, (0,) * dims, groups),
+    )
 
 
 def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, groups):
@@ -46,12 +52,17 @@ def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, g
         if any(extra):  # one side gets one element more: pad that side first
             x = ops.constant_pad_nd(x, tuple(n for e in reversed(extra) for n in (0, e)), 0)
         return ops.convolution(x, weight, bias, stride, left, dilation, False, (0,) * dims, groups)
+
     return _general(dims, f"conv{dims}d", input, padded)
 
 
 def _conv_transpose(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    return _general(dims, f"conv_transpose{dims}d", input, lambda x: ops.convolution(
-        x, weight, bias, stride, padding, dilation, True, output_padding, groups))
+    return _general(
+        dims,
+        f"conv_transpose{dims}d",
+        input,
+        lambda x: ops.convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups),
+    )
 
 
 conv1d, conv2d, conv3d = (partial(_conv, dims) for dims in (1, 2, 3))

@@ -12,6 +12,7 @@ from ..promotion import result_type
 def _alias(name):
     def call(*args):
         return getattr(ops, name)(*args)
+
     call.__name__ = name
     return call
 
@@ -103,13 +104,16 @@ def float_power_(self, exponent):
     """
     wanted = _double_type(self, exponent)
     if self.dtype is not wanted:
-        raise RuntimeError(f"the base given to float_power_ has dtype {_name(self.dtype)} but the operation's result "
-                           f"requires dtype {_name(wanted)}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {_name(self.dtype)} but the operation's result "
+            f"requires dtype {_name(wanted)}"
+        )
     return ops.pow_(self, _double(exponent, self))
 
 
 def _double_type(first, second):
     from ..dtype import complex128, float64
+
     return complex128 if result_type(first, second).category == COMPLEX else float64
 
 
@@ -119,6 +123,7 @@ def _double(value, other):
 
 def _name(dtype):
     from ..dtype import scalar_type_name
+
     return scalar_type_name(dtype)
 
 

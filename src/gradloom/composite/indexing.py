@@ -13,15 +13,19 @@ def take_along_dim(self, indices, dim):
         RuntimeError: for indices that are not int64, or have another number of dimensions.
     """
     if indices.dtype is not int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got "
-                           f"{scalar_type_name(indices.dtype)}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type_name(indices.dtype)}"
+        )
     if dim is None:
         self, indices, dim = ops.reshape(self, (-1,)), ops.reshape(indices, (-1,)), 0
     elif self.dim() != indices.dim():
-        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
-                           f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but "
+            f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
+        )
     else:
         from ..kernels._dims import wrap_dim
+
         axis = wrap_dim(dim, self.dim())
         ours, theirs = _broadcast_but(self.shape, indices.shape, axis)
         self, indices, dim = ops.broadcast_to(self, ours), ops.broadcast_to(indices, theirs), axis
@@ -32,8 +36,9 @@ def take_along_dim(self, indices, dim):
 def _broadcast_but(first, second, axis):
     """The two shapes broadcast, but for one dimension."""
     from ..functional import broadcast_shapes
-    common = broadcast_shapes((*first[:axis], 1, *first[axis + 1:]), (*second[:axis], 1, *second[axis + 1:]))
-    return tuple([(*common[:axis], s[axis], *common[axis + 1:]) if s else s for s in (first, second)])
+
+    common = broadcast_shapes((*first[:axis], 1, *first[axis + 1 :]), (*second[:axis], 1, *second[axis + 1 :]))
+    return tuple([(*common[:axis], s[axis], *common[axis + 1 :]) if s else s for s in (first, second)])
 
 
 def argwhere(self):
@@ -61,12 +66,14 @@ def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_fr
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
     """Sums, means or maxima of bags of rows."""
-    return ops._embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                              include_last_offset)
+    return ops._embedding_bag(
+        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset
+    )
 
 
-def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                              include_last_offset, padding_idx):
+def embedding_bag_padding_idx(
+    weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
+):
     """As `embedding_bag`, without the rows at `padding_idx`.
 
     Raises:
@@ -76,9 +83,11 @@ def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode
     if padding_idx is None:
         padding_idx = -1
     elif not -rows <= padding_idx < rows:
-        raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got "
-                           f"{padding_idx}")
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}"
+        )
     elif padding_idx < 0:
         padding_idx += rows
-    return ops._embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                              include_last_offset, padding_idx)
+    return ops._embedding_bag(
+        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
+    )

@@ -76,9 +76,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     """
     dtype = promote_types(x1.dtype, x2.dtype)
     if not dtype.is_floating_point:
-        raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}"
-        )
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}")
     x2, x1 = ops.broadcast_tensors((x2.to(dtype), x1.to(dtype)))
     norms = [ops.linalg_vector_norm(x, 2, [dim], True).clone() for x in (x1, x2)]
     with untracked():  # a bound that holds has no gradient of its own
@@ -165,9 +163,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
         raise ValueError(f"Expected 1 or more dimensions (got {ndim})")
     if ndim == 1 and target._array.ndim == 1:
         if target.shape[0] != 1:
-            raise ValueError(
-                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
-            )
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
         target = target.reshape(())
     elif ndim != 1 and (not target._array.ndim or self.shape[0] != target.shape[0]):
         raise ValueError(
@@ -222,8 +218,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
 def _check_probabilities(target, ignore_index) -> None:
     if not target.is_floating_point():
         raise RuntimeError(
-            "Expected floating point type for target with class probabilities, got "
-            f"{scalar_type_name(target.dtype)}"
+            f"Expected floating point type for target with class probabilities, got {scalar_type_name(target.dtype)}"
         )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
@@ -292,14 +287,10 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return found.sum() if reduction == 2 else found
 
 
-def ctc_loss_of_tensors(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False
-):
+def ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """`ctc_loss` with lengths as tensors."""
     for name, lengths in (("input", input_lengths), ("target", target_lengths)):
         if lengths.is_floating_point() or lengths.is_complex():
             raise RuntimeError(f"{name}_lengths must be integral")
-    input_lengths, target_lengths = (
-        lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths)
-    )
+    input_lengths, target_lengths = (lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths))
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)

@@ -130,9 +130,7 @@ def bilinear(input1, input2, weight, bias=None):
         RuntimeError: if sizes do not fit.
     """
     if input1.dim() != input2.dim():
-        raise RuntimeError(
-            f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
-        )
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
     for d, (n, m) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
         if n != m:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {n} and {m}")
@@ -144,14 +142,11 @@ def bilinear(input1, input2, weight, bias=None):
             )
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(
-            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected "
-            f"{weight.shape[0]}"
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
         )
     shape = input1.shape[:-1]
     left, right = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
-    found = ops._trilinear(left, weight, right, (1, 3), (0,), (1, 2), (2, 3), 1).reshape(
-        (*shape, weight.shape[0])
-    )
+    found = ops._trilinear(left, weight, right, (1, 3), (0,), (1, 2), (2, 3), 1).reshape((*shape, weight.shape[0]))
     return found if bias is None else found + bias
 
 
@@ -224,9 +219,7 @@ def _wrapped(dims, ndim) -> list:
     found = []
     for d in dims:
         if not -ndim <= d < ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})"
-            )
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})")
         if d % ndim in found:
             raise RuntimeError(f"dim {d % ndim} appears multiple times in the list of dims")
         found.append(d % ndim)
@@ -261,8 +254,7 @@ def linalg_vecdot(x, y, dim=-1):
     """sum(conj(x) * y) along a dimension; shapes broadcast."""
     if not (x.is_floating_point() or x.is_complex()):
         raise RuntimeError(
-            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got "
-            f"{scalar_type_name(x.dtype)}"
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {scalar_type_name(x.dtype)}"
         )
     if x._array.ndim == y._array.ndim == 1:
         return x.vdot(y)
@@ -298,8 +290,7 @@ def _check_chain(chain) -> None:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {matrix.dim()}D")
         if matrix.dtype is not chain[0].dtype:
             names = [
-                str(m.dtype)[6:].replace("float32", "float").replace("float64", "double")
-                for m in (chain[0], matrix)
+                str(m.dtype)[6:].replace("float32", "float").replace("float64", "double") for m in (chain[0], matrix)
             ]
             raise RuntimeError(
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {names[0]} and "

@@ -38,12 +38,16 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if channels % num_groups:
-        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{shape} and num_groups={num_groups}")
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape} and num_groups={num_groups}"
+        )
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and list(value.shape) != [channels]:
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
-                               f"got {name} of shape {list(value.shape)} and input of shape {shape}")
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                f"got {name} of shape {list(value.shape)} and input of shape {shape}"
+            )
     return ops.native_group_norm(input, weight, bias, shape[0], channels, prod(shape[2:]), num_groups, eps)[0]
 
 
@@ -57,7 +61,8 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     batch, channels = input.shape[:2]
     weight, bias, mean, variance = [
-        None if t is None else ops.repeat(t, (batch,)) for t in (weight, bias, running_mean, running_var)]
+        None if t is None else ops.repeat(t, (batch,)) for t in (weight, bias, running_mean, running_var)
+    ]
     flat = ops.contiguous(input).view((1, batch * channels, *input.shape[2:]))
     result = ops.batch_norm(flat, weight, bias, mean, variance, use_input_stats, momentum, eps, cudnn_enabled)
     for running, of_samples in ((running_mean, mean), (running_var, variance)):
@@ -77,7 +82,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     values = input if input.dtype.is_complex or input.dtype is work else input.to(work)
     if eps is None:
         eps = finfo(values.dtype).eps
-    dims = list(range(input.dim()))[:-len(normalized_shape) - 1:-1]
+    dims = list(range(input.dim()))[: -len(normalized_shape) - 1 : -1]
     result = values * ops.rsqrt(ops.add_Scalar(ops.mean(ops.pow(values, 2), dims, True), eps, 1))
     if weight is not None:
         result = result * weight
@@ -87,12 +92,18 @@ def rms_norm(input, normalized_shape, weight, eps):
 
 def _check_rms_norm(input, shape, weight):
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-                           f"element, but got normalized_shape = {shape}")
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {shape}"
+        )
     if weight is not None and list(weight.shape) != shape:
-        raise RuntimeError("Expected weight to be of same shape as normalized_shape, but got weight of shape "
-                           f"{list(weight.shape)} and normalized_shape = {shape}")
-    if list(input.shape[-len(shape):]) != shape:
+        raise RuntimeError(
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
+            f"{list(weight.shape)} and normalized_shape = {shape}"
+        )
+    if list(input.shape[-len(shape) :]) != shape:
         inner = "".join(f", {n}" for n in shape)
-        raise RuntimeError(f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
-                           f"size{list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
+            f"size{list(input.shape)}"
+        )

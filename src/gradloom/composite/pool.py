@@ -24,8 +24,13 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
     """The largest element of every window, and its position."""
     _check_rank(self, "max_pool1d")
     values, indices = ops.max_pool2d_with_indices(
-        ops.unsqueeze(self, -2), (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding), (1, *dilation),
-        ceil_mode)
+        ops.unsqueeze(self, -2),
+        (1, *kernel_size),
+        (1, *(stride or kernel_size)),
+        (0, *padding),
+        (1, *dilation),
+        ceil_mode,
+    )
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 
 
@@ -37,8 +42,15 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window."""
     _check_rank(self, "avg_pool1d")
-    found = ops.avg_pool2d(ops.unsqueeze(self, -2), (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding),
-                           ceil_mode, count_include_pad, None)
+    found = ops.avg_pool2d(
+        ops.unsqueeze(self, -2),
+        (1, *kernel_size),
+        (1, *(stride or kernel_size)),
+        (0, *padding),
+        ceil_mode,
+        count_include_pad,
+        None,
+    )
     return ops.squeeze(found, -2)
 
 

@@ -7,8 +7,7 @@ from math import prod
 from .. import _operators as ops
 from ..dtype import int64, scalar_type_name
 from ..kernels._dims import wrap_dim
-from ..kernels._histograms import histogramdd as counts_in_grid
-from ..kernels._histograms import histogramdd_edges
+from ..kernels._histograms import histogramdd as counts_in_grid, histogramdd_edges
 from ..return_types import result_class
 from ._statistics import corrcoef, cov, gradient, gradient_along  # noqa: F401
 
@@ -63,8 +62,9 @@ def nanmean(self, dim, keepdim, dtype):
     if not self.is_floating_point():
         if self.is_complex():
             raise RuntimeError("nansum on CPU does not support complex inputs")
-        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
-                           f"{scalar_type_name(self.dtype)}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type_name(self.dtype)}"
+        )
     count = ops.sum(ops.logical_not(ops.isnan(self.detach())), dim, keepdim)
     return ops.nansum(self, dim, keepdim, dtype=dtype) / count
 
@@ -116,11 +116,14 @@ _PRODUCT_FROM = 25  # rows; PyTorch's bound
 def _euclidean(x1, x2):
     """The distances of the rows of two batches that broadcast, by a matrix product."""
     from numpy import broadcast_shapes
+
     batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
     shape = (*batch, x1.size(-2), x2.size(-2))
     if prod(batch) > 1:
-        x1, x2 = [ops.view(ops.contiguous(ops.expand(x, (*batch, *x._array.shape[-2:]))), (-1, *x._array.shape[-2:]))
-                  for x in (x1, x2)]
+        x1, x2 = [
+            ops.view(ops.contiguous(ops.expand(x, (*batch, *x._array.shape[-2:]))), (-1, *x._array.shape[-2:]))
+            for x in (x1, x2)
+        ]
     return ops.view(ops._euclidean_dist(x1, x2), shape)
 
 
@@ -242,7 +245,7 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     else:
         dim = wrap_dim(dim, ndim)
         rows = self if dim == ndim - 1 else ops.transpose(ops.unsqueeze(self, -1), dim, -1)
-        kept = shape[:dim] + [1] * keepdim + shape[dim + 1:] if ndim else []
+        kept = shape[:dim] + [1] * keepdim + shape[dim + 1 :] if ndim else []
     rows = ops.sort(rows, -1)[0]
     rows = ops.view(rows, (*kept, rows.size(-1)))
     found = _between(rows, _ranks(rows.detach(), points, ignore_nan), interpolation)
@@ -294,8 +297,10 @@ def _check_quantile(self, q, interpolation, is_tensor):
     elif not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
-                           f"got {interpolation}")
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
+            f"got {interpolation}"
+        )
 
 
 # --- histograms of several dimensions: their results are a Tensor and a list -----------------------------------------

@@ -8,6 +8,7 @@ from .. import _operators as ops
 def _alias(name):
     def call(*args):
         return getattr(ops, name)(*args)
+
     call.__name__ = name
     return call
 

@@ -7,9 +7,23 @@ from typing import Any, NoReturn
 from ..device import no_gpu
 from . import amp as amp
 
-__all__ = ["current_device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-           "get_rng_state_all", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
-           "max_memory_allocated", "memory_allocated", "set_device", "synchronize"]
+__all__ = [
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_rng_state_all",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "set_device",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -19,14 +33,17 @@ def is_available() -> bool:
 
 def _no_class(name: str) -> Any:
     """A class of tensors on GPUs: nothing is an instance, and calling it raises TypeError."""
+
     def refuse(cls: Any, *data: Any, **options: Any) -> NoReturn:
         raise TypeError(f"type torch.cuda.{name} not available. {no_gpu()}")
+
     return type(name, (), {"__new__": refuse, "__doc__": _no_class.__doc__})
 
 
 def __getattr__(name: str) -> Any:
     if name == "OutOfMemoryError":
         from ..settings import OutOfMemoryError
+
         return OutOfMemoryError
     if name.endswith(("Tensor", "Storage")) and not name.startswith("_"):
         globals()[name] = _no_class(name)

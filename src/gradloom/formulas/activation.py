@@ -58,9 +58,7 @@ def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
     if for_weight is not None:
         below = below + for_weight * self
     above = 0 if for_self is None else for_self
-    self_grad = (
-        ops.zeros_like(self) if for_weight is None else ops.where(positive, 0, grad_output * for_weight)
-    )
+    self_grad = ops.zeros_like(self) if for_weight is None else ops.where(positive, 0, grad_output * for_weight)
     weight_grad = ops.zeros_like(self) if for_self is None else ops.where(positive, 0, grad_output * for_self)
     return ops.where(positive, above, below), self_grad, weight_grad
 
@@ -76,9 +74,7 @@ def elu_second(x, alpha, scale, input_scale, is_result):
     """
     if is_result:
         return ops.where(x > 0, 0, ops.full_like(x, input_scale))
-    return ops.where(
-        x > 0, 0, ops.exp(ops.clamp(x, max=0) * input_scale) * (input_scale * input_scale * alpha * scale)
-    )
+    return ops.where(x > 0, 0, ops.exp(ops.clamp(x, max=0) * input_scale) * (input_scale * input_scale * alpha * scale))
 
 
 def hardswish_double_backward(grad, x):

@@ -25,16 +25,17 @@ def _bias_gradient(g):
     return ops.sum_dim_IntList(g, (0, *range(2, g.dim())), False, None)
 
 
-def convolution_jvp(input_p, input_t, weight_p, weight_t, bias_t, stride, padding, dilation, transposed, output_padding,
-                    groups):
+def convolution_jvp(
+    input_p, input_t, weight_p, weight_t, bias_t, stride, padding, dilation, transposed, output_padding, groups
+):
     """c(x', w) + c(x, w') + b'."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
-    return (ops.convolution(input_t, weight_p, bias_t, *settings)
-            + ops.convolution(input_p, weight_t, None, *settings))
+    return ops.convolution(input_t, weight_p, bias_t, *settings) + ops.convolution(input_p, weight_t, None, *settings)
 
 
-def convolution_double_backward(ggi, ggw, ggb, grad_output, input, weight, stride, padding, dilation, transposed,
-                                output_padding, groups, mask):
+def convolution_double_backward(
+    ggi, ggw, ggb, grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask
+):
     """Gradients of convolution_backward for cotangents of its three results:
     c(ggI, w) + c(x, ggW) + ggb for g, I(g, ggW) for x, W(g, ggI) for w."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
@@ -54,17 +55,30 @@ def convolution_double_backward(ggi, ggw, ggb, grad_output, input, weight, strid
     return gg, gi, gw
 
 
-def convolution_backward_jvp(grad_p, grad_t, input_p, input_t, weight_p, weight_t, stride, padding, dilation,
-                             transposed, output_padding, groups, mask):
+def convolution_backward_jvp(
+    grad_p,
+    grad_t,
+    input_p,
+    input_t,
+    weight_p,
+    weight_t,
+    stride,
+    padding,
+    dilation,
+    transposed,
+    output_padding,
+    groups,
+    mask,
+):
     """I(g', w) + I(g, w'), W(g', x) + W(g, x') and the sum of g' over all but the channels."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     gi = gw = gb = None
     if mask[0]:
-        gi = (_input_gradient(grad_t, input_p, weight_p, settings)
-              + _input_gradient(grad_p, input_p, weight_t, settings))
+        gi = _input_gradient(grad_t, input_p, weight_p, settings) + _input_gradient(grad_p, input_p, weight_t, settings)
     if mask[1]:
-        gw = (_weight_gradient(grad_t, input_p, weight_p, settings)
-              + _weight_gradient(grad_p, input_t, weight_p, settings))
+        gw = _weight_gradient(grad_t, input_p, weight_p, settings) + _weight_gradient(
+            grad_p, input_t, weight_p, settings
+        )
     if mask[2]:
         gb = _bias_gradient(grad_t)
     return gi, gw, gb

@@ -66,6 +66,7 @@ def pow_backward_exponent(grad, base, exponent, result):
 def _log(number):
     if isinstance(number, complex) or number < 0:
         import cmath
+
         return cmath.log(number) if isinstance(number, complex) else math.nan
     return math.log(number)
 
@@ -164,8 +165,10 @@ def atan2_backward(grad, self, other, grad_input_mask):
     """d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin."""
     square = self * self + other * other
     inverse = ops.where(square == 0, 0, square.reciprocal())
-    return (grad * other * inverse if grad_input_mask[0] else None,
-            grad * -self * inverse if grad_input_mask[1] else None)
+    return (
+        grad * other * inverse if grad_input_mask[0] else None,
+        grad * -self * inverse if grad_input_mask[1] else None,
+    )
 
 
 def copysign_backward(grad, self, result):
@@ -186,6 +189,7 @@ def _at_most_zero(value):
 
 def _bool_array(value):
     import numpy as np
+
     return np.asarray(value)
 
 

@@ -49,6 +49,7 @@ def index_fill_value_backward(grad, dim, index):
 def masked_select_backward(grad, self, mask):
     """The gradient put where each element was selected, zeros elsewhere."""
     from ..functional import broadcast_shapes
+
     return ops.masked_scatter_(ops.new_zeros(grad, broadcast_shapes(self.shape, mask.shape)), mask, grad)
 
 
@@ -72,6 +73,7 @@ def embedding_dense_double_backward(grad, indices, padding_idx):
 
 
 # --- reductions into an array ----------------------------------------------------------------------------------------
+
 
 def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result):
     """The gradients of `scatter_reduce` for `self` and `src`.
@@ -142,8 +144,9 @@ def index_reduce_backward(grad, self, dim, index, source, reduce, include_self, 
 
 def index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result):
     """The tangent of `index_reduce`, as of `scatter_reduce`."""
-    return scatter_reduce_jvp(self_p, self_t, dim, _spread(index, dim, source_p), source_p, source_t, reduce,
-                              include_self, result)
+    return scatter_reduce_jvp(
+        self_p, self_t, dim, _spread(index, dim, source_p), source_p, source_t, reduce, include_self, result
+    )
 
 
 def _spread(index, dim, source):
@@ -160,8 +163,20 @@ def _spread(index, dim, source):
 _SUM, _MEAN, _MAX = range(3)
 
 
-def embedding_bag_backward(grad, indices, offsets, bag_of, sizes, places, rows, scale_grad_by_freq, mode, sparse,
-                           per_sample_weights, padding_idx):
+def embedding_bag_backward(
+    grad,
+    indices,
+    offsets,
+    bag_of,
+    sizes,
+    places,
+    rows,
+    scale_grad_by_freq,
+    mode,
+    sparse,
+    per_sample_weights,
+    padding_idx,
+):
     """The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means
     and times their factors; for maxima, for the row that each comes from.
 
@@ -188,8 +203,9 @@ def embedding_bag_sample_weights_backward(grad, weight, indices, bag_of, mode, p
     return out if padding_idx < 0 else ops.masked_fill(out, ops.eq(indices, padding_idx), 0)
 
 
-def embedding_bag_jvp(weight_t, factors_t, weight, factors, indices, offsets, mode, include_last_offset, padding_idx,
-                      sizes, places):
+def embedding_bag_jvp(
+    weight_t, factors_t, weight, factors, indices, offsets, mode, include_last_offset, padding_idx, sizes, places
+):
     """The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the
     elements that they come from."""
     if mode == _MAX:

@@ -102,9 +102,7 @@ def bce_with_logits_jvp(self_t, target_t, self, target, weight, pos_weight, redu
 
 def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):
     """The tangent of the reduced loss: products of each sample's gradient with its tangent."""
-    slope = ops.multi_margin_loss_backward(
-        ops.ones_like(target, dtype=self.dtype), self, target, p, margin, weight, 0
-    )
+    slope = ops.multi_margin_loss_backward(ops.ones_like(target, dtype=self.dtype), self, target, p, margin, weight, 0)
     return reduce_loss(_over_classes(slope * tangent, target.shape), reduction)
 
 

@@ -144,8 +144,11 @@ def _backward_jvp(sets, grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask
         h_t = _plus(None if grad_t is None else _times(grad_t, w), None if w_t is None else grad * w_t)
         of_x = None if h_t is None else sets.project(h_t, n, r)
         if n_t is not None and not sets.fixed:
-            of_x = _plus(of_x, -r * sets.mean(n * x_t) * sets.project(h, n, r),
-                         -r * (n_t * sets.mean(h * n) + n * sets.mean(h * n_t)))
+            of_x = _plus(
+                of_x,
+                -r * sets.mean(n * x_t) * sets.project(h, n, r),
+                -r * (n_t * sets.mean(h * n) + n * sets.mean(h * n_t)),
+            )
         of_x = ops.reshape(ops.zeros_like(x) if of_x is None else of_x, shape)
     like = _parameter_shape(sets, weight)
     if mask[1]:
@@ -164,6 +167,7 @@ def _parameter_shape(sets, weight):
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
+
 
 def _channels(input, training):
     channels = input.shape[1]
@@ -188,14 +192,16 @@ def batch_norm_double_backward(grads, grad_out, x, weight, running_mean, running
     return _double_backward(_channels(x, training), grad_out, x, weight, grads, *used, mask)
 
 
-def batch_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, running_mean, running_var, mean, rstd, training,
-                            eps, mask):
+def batch_norm_backward_jvp(
+    grad, grad_t, x, x_t, weight, weight_t, running_mean, running_var, mean, rstd, training, eps, mask
+):
     """The tangents of native_batch_norm_backward."""
     used = _statistics(training, eps, running_mean, running_var, mean, rstd)
     return _backward_jvp(_channels(x, training), grad, grad_t, x, x_t, weight, weight_t, *used, mask)
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
+
 
 def _last(input, normalized_shape):
     outer = input.dim() - len(normalized_shape)
@@ -219,6 +225,7 @@ def layer_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, 
 
 # --- groups of channels ----------------------------------------------------------------------------------------------
 
+
 def _groups(N, C, HxW, group):
     return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1))
 
@@ -232,8 +239,11 @@ def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps,
     """
     found = [None, None, None]
     if grads[0] is not None:
-        found = list(ops.native_group_norm_backward(
-            grads[0], input, mean.detach(), rstd.detach(), weight, N, C, HxW, group, mask))
+        found = list(
+            ops.native_group_norm_backward(
+                grads[0], input, mean.detach(), rstd.detach(), weight, N, C, HxW, group, mask
+            )
+        )
     if mask[0] and (grads[1] is not None or grads[2] is not None):
         sets = _groups(N, C, HxW, group)
         n, r = _standardized(sets, ops.reshape(input, sets.shape), mean, rstd)

@@ -128,13 +128,15 @@ def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
     """The gradient of the variance and that of the mean, where they are defined."""
     return _added(
         None if grad_var is None else var_backward(grad_var, self, dim, correction, keepdim),
-        None if grad_mean is None else mean_backward(grad_mean, self.shape, dim, self.numel(), keepdim))
+        None if grad_mean is None else mean_backward(grad_mean, self.shape, dim, self.numel(), keepdim),
+    )
 
 
 def std_mean_backward(grad_std, grad_mean, self, std, dim, correction, keepdim):
     """The gradient of the standard deviation and that of the mean, where they are defined."""
-    return var_mean_backward(None if grad_std is None else _of_root(grad_std, std), grad_mean, self, dim, correction,
-                             keepdim)
+    return var_mean_backward(
+        None if grad_std is None else _of_root(grad_std, std), grad_mean, self, dim, correction, keepdim
+    )
 
 
 def _added(first, second):
@@ -167,8 +169,10 @@ def _shares(self, extremum, dim):
 
 def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
     """The gradients of both extrema, where they are defined."""
-    return _added(None if grad_min is None else amaxmin_backward(grad_min, self, min, dim, keepdim),
-                  None if grad_max is None else amaxmin_backward(grad_max, self, max, dim, keepdim))
+    return _added(
+        None if grad_min is None else amaxmin_backward(grad_min, self, min, dim, keepdim),
+        None if grad_max is None else amaxmin_backward(grad_max, self, max, dim, keepdim),
+    )
 
 
 def selected_backward(grad, dim, indices, sizes, keepdim):

@@ -48,6 +48,7 @@ def unsqueeze_to(grad, sizes, dims=None):
 
 # --- parts ------------------------------------------------------------------------------------------------
 
+
 def slice_backward_of(grad, sizes, dim, start, end, step):
     """The gradient of `slice`, whose missing bounds are the ends of the dimension."""
     return ops.slice_backward(grad, sizes, dim, 0 if start is None else start, sizes[dim] if end is None else end, step)
@@ -77,12 +78,15 @@ def split_with_sizes_backward(grads, sizes, split_sizes, dim):
     """The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined."""
     known = next(g for g in grads if g is not None)
     dim %= len(sizes)
-    parts = [ops.new_zeros(known, (*sizes[:dim], n, *sizes[dim + 1:])) if g is None else g
-             for g, n in zip(grads, split_sizes, strict=True)]
+    parts = [
+        ops.new_zeros(known, (*sizes[:dim], n, *sizes[dim + 1 :])) if g is None else g
+        for g, n in zip(grads, split_sizes, strict=True)
+    ]
     return ops.cat(parts, dim)
 
 
 # --- joins ------------------------------------------------------------------------------------------------
+
 
 def cat_backward(grad, shapes, dtypes, dim):
     """The gradients of `cat`: slices of the result's gradient; empty 1-d inputs have none of it."""
@@ -141,6 +145,7 @@ def roll_backward(grad, shifts, dims):
 # which they are read with the other. Where several elements of the view read one place, gradients add up there; where
 # several elements of the input are one place, each gets an equal share of what arrived.
 
+
 def as_strided_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
     """The gradient of `as_strided`. See Note [Strided derivatives].
 
@@ -179,8 +184,9 @@ def as_strided_tangent(tangent, primal, view_sizes, view_strides, view_offset):
 
 def as_strided_scatter_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
     """The gradient of `as_strided_scatter` for `self`: zeros where `src` was put."""
-    return _with_region(grad, ops.new_zeros(grad, view_sizes), sizes, strides, offset, view_sizes, view_strides,
-                        view_offset)
+    return _with_region(
+        grad, ops.new_zeros(grad, view_sizes), sizes, strides, offset, view_sizes, view_strides, view_offset
+    )
 
 
 def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
@@ -193,8 +199,16 @@ def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, vi
 
 def as_strided_scatter_tangent(tangent, src_tangent, primal, view_sizes, view_strides, view_offset):
     """The tangent of `as_strided_scatter`: the one tangent put into the other."""
-    return _with_region(tangent, src_tangent, primal.shape, primal.stride(), primal.storage_offset(), view_sizes,
-                        view_strides, view_offset)
+    return _with_region(
+        tangent,
+        src_tangent,
+        primal.shape,
+        primal.stride(),
+        primal.storage_offset(),
+        view_sizes,
+        view_strides,
+        view_offset,
+    )
 
 
 def _with_region(values, region, sizes, strides, offset, view_sizes, view_strides, view_offset):
@@ -208,8 +222,10 @@ def _with_region(values, region, sizes, strides, offset, view_sizes, view_stride
 def _memory(*geometries):
     """Where the memory that covers all the geometries starts, and how many elements it has."""
     start = min(offset for _, _, offset in geometries)
-    end = max(offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
-              for sizes, strides, offset in geometries)
+    end = max(
+        offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+        for sizes, strides, offset in geometries
+    )
     return start, max(end - start, 0)
 
 

@@ -90,8 +90,9 @@ def output_tensors(output: Any, call: str) -> tuple[list[Tensor], TreeSpec]:
         raise RuntimeError(f"{call}: Expected f to be a function that has non-empty output (got output = {leaves})")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"{call}: expected f(*primals) to return only tensors, got unsupported type "
-                               f"{type(leaf)}")
+            raise RuntimeError(
+                f"{call}: expected f(*primals) to return only tensors, got unsupported type {type(leaf)}"
+            )
     return leaves, spec
 
 
@@ -123,5 +124,7 @@ def refuse_other_than_tensors(aux: Any) -> None:
     """
     for leaf in tree_flatten(aux)[0]:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)} in what f returned as aux. Aux "
-                               "may be nested containers of Tensors.")
+            raise RuntimeError(
+                f"Expected tensors, got unsupported type {type(leaf)} in what f returned as aux. Aux "
+                "may be nested containers of Tensors."
+            )

@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 _JVP = "jvp(f, primals, tangents)"
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False,
-        has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
     """The value of a function, and the product of its Jacobian with a vector, `J v`, in one pass.
 
     Args:
@@ -63,9 +69,11 @@ def _checked(primals, tangents):
     points, spec = tree_flatten(primals)
     vectors, given = tree_flatten(tangents)
     if spec != given:
-        raise RuntimeError(f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if "
-                           "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
-                           f"{spec} and tangents with structure {given}")
+        raise RuntimeError(
+            f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if "
+            "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{spec} and tangents with structure {given}"
+        )
     if not points:
         raise RuntimeError(f"{_JVP}: Expected primals to contain at least one Tensor.")
     for name, leaves in (("primals", points), ("tangents", vectors)):
@@ -89,8 +97,10 @@ def _by_dual_numbers(func, points, vectors, spec, has_aux, strict):
 def _products(products, outputs, strict):
     """Products with zeros for the outputs that do not depend on the arguments."""
     if strict and any(product is None for product in products):
-        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
-                           "This is not allowed with strict=True.")
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+            "This is not allowed with strict=True."
+        )
     return filled(products, outputs)
 
 
@@ -99,8 +109,9 @@ def _by_reverse_passes(func, points, vectors, spec, has_aux, strict):
         forward_ad.check_dual(point, vector)
     linear = _Transposed(func, points, spec, has_aux, _JVP)
     products = _products(linear.products(vectors, linear.level.records_outside), linear.outputs, strict)
-    value, product, aux = linear.level.leave((linear.output_spec.unflatten(linear.outputs),
-                                              linear.output_spec.unflatten(products), linear.aux))
+    value, product, aux = linear.level.leave(
+        (linear.output_spec.unflatten(linear.outputs), linear.output_spec.unflatten(products), linear.aux)
+    )
     return value, product, aux
 
 
@@ -122,19 +133,27 @@ class _Transposed:
                 raise NotImplementedError(
                     f"{call.partition('(')[0]}: the function uses no_grad, through which forward mode differentiates. "
                     "A jvp inside of another one, and linearize, go through reverse mode and cannot. Use detach() for "
-                    "what is to be a constant, and leave no_grad out.")
+                    "what is to be a constant, and leave no_grad out."
+                )
             self.outputs, self.output_spec = output_tensors(output, call)
-            self.us = [level.owned(ops.zeros_like(t).detach().requires_grad_()) if t.requires_grad else None
-                       for t in self.outputs]
+            self.us = [
+                level.owned(ops.zeros_like(t).detach().requires_grad_()) if t.requires_grad else None
+                for t in self.outputs
+            ]
             roots = [(t, u) for t, u in zip(self.outputs, self.us, strict=True) if u is not None]
             self.roots = level.gradients([t for t, _ in roots], [u for _, u in roots], inputs, True, True)
 
     def products(self, vectors, records, retain_graph=None):
         """J v for every output; None for an output that does not depend on the arguments."""
-        found = iter(self.level.gradients(
-            [root for root in self.roots if root is not None],
-            [vector for root, vector in zip(self.roots, vectors, strict=True) if root is not None],
-            [u for u in self.us if u is not None], records, retain_graph))
+        found = iter(
+            self.level.gradients(
+                [root for root in self.roots if root is not None],
+                [vector for root, vector in zip(self.roots, vectors, strict=True) if root is not None],
+                [u for u in self.us if u is not None],
+                records,
+                retain_graph,
+            )
+        )
         return [None if u is None else next(found) for u in self.us]
 
 
@@ -167,8 +186,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         for i, (point, vector) in enumerate(zip(points, vectors, strict=True)):
             for what in ("shape", "dtype"):
                 if getattr(point, what) != getattr(vector, what):
-                    raise RuntimeError(f"tangent:{i} with {what} {getattr(vector, what)} in flattened pytree doesn't "
-                                       f"match the {what} {getattr(point, what)} of the corresponding primal.")
+                    raise RuntimeError(
+                        f"tangent:{i} with {what} {getattr(vector, what)} in flattened pytree doesn't "
+                        f"match the {what} {getattr(point, what)} of the corresponding primal."
+                    )
         records = is_grad_enabled()
         products = filled(linear.products(vectors, records, True), linear.outputs)
         return linear.level.leave(linear.output_spec.unflatten(products), records)

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 _RANDOMNESS = ("error", "different", "same")
 
 
-def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
-           _preallocate_and_copy: bool = False) -> Callable[..., Any]:
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of a function by reverse mode: a pass for each element of the output.
 
     Args:
@@ -53,19 +59,33 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         output, vjp_fn, aux = vjp_of_some(func, args, argnums, has_aux)
         outputs, output_spec = tree_flatten(output)
         _refuse_complex("jacrev", inputs=inputs, outputs=outputs)
-        rows = over_basis(lambda units: tree_flatten(vjp_fn(output_spec.unflatten(units)))[0], outputs,
-                          randomness="same", chunk_size=chunk_size) if inputs else []
+        rows = (
+            over_basis(
+                lambda units: tree_flatten(vjp_fn(output_spec.unflatten(units)))[0],
+                outputs,
+                randomness="same",
+                chunk_size=chunk_size,
+            )
+            if inputs
+            else []
+        )
         parts = [_parts(row, outputs) for row in rows]  # [argument][output]
-        found = output_spec.unflatten([
-            input_spec.unflatten([part[i].reshape(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)])
-            for i, out in enumerate(outputs)])
+        found = output_spec.unflatten(
+            [
+                input_spec.unflatten(
+                    [part[i].reshape(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)]
+                )
+                for i, out in enumerate(outputs)
+            ]
+        )
         return (found, aux) if has_aux else found
 
     return jacobian
 
 
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
-           randomness: str = "error") -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of a function by forward mode: a pass for each element of the arguments.
 
     Args:
@@ -81,11 +101,13 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         ValueError: if an argument's dtype cannot be differentiated.
         NotImplementedError: if an operator has no forward formula.
     """
+
     @wraps(func)
     def jacobian(*args):
         if randomness not in _RANDOMNESS:
-            raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-                               f"{randomness}")
+            raise RuntimeError(
+                f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+            )
         inputs, input_spec, with_leaves = chosen(argnums, args)
         for leaf in inputs:
             if not isinstance(leaf, Tensor):
@@ -94,8 +116,9 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         specs: list = []
 
         def product(units):
-            results = jvp(lambda *points: func(*with_leaves(list(points))), tuple(inputs), tuple(units),
-                          has_aux=has_aux)
+            results = jvp(
+                lambda *points: func(*with_leaves(list(points))), tuple(inputs), tuple(units), has_aux=has_aux
+            )
             refuse_other_than_tensors(results[2:])
             products, output_spec = tree_flatten(results[1])
             _refuse_complex("jacfwd", outputs=products)
@@ -106,10 +129,17 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         columns = over_basis(product, inputs, randomness=randomness)
         output_spec, aux_spec = specs
         count = output_spec.num_leaves
-        found = output_spec.unflatten([
-            input_spec.unflatten([ops.movedim(part, 0, -1).reshape(column.shape[1:] + x.shape)
-                                  for part, x in zip(_parts(column, inputs), inputs, strict=True)])
-            for column in columns[:count]])
+        found = output_spec.unflatten(
+            [
+                input_spec.unflatten(
+                    [
+                        ops.movedim(part, 0, -1).reshape(column.shape[1:] + x.shape)
+                        for part, x in zip(_parts(column, inputs), inputs, strict=True)
+                    ]
+                )
+                for column in columns[:count]
+            ]
+        )
         return (found, *aux_spec.unflatten([column[0] for column in columns[count:]])) if has_aux else found
 
     return jacobian
@@ -136,12 +166,13 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 def _parts(stacked, like):
     """A tensor cut along its first dimension into one part for each of some tensors, as long as it has elements."""
     sizes = [t.numel() for t in like]
-    return ops.split(stacked[:sum(sizes)], sizes, 0)
+    return ops.split(stacked[: sum(sizes)], sizes, 0)
 
 
 def _refuse_complex(name, **kinds):
     for kind, tensors in kinds.items():
         for i, tensor in enumerate(tensors):
             if tensor.is_complex():
-                raise RuntimeError(f"{name}: Expected all {kind} to be real but received complex tensor at flattened "
-                                   f"input idx: {i}")
+                raise RuntimeError(
+                    f"{name}: Expected all {kind} to be real but received complex tensor at flattened input idx: {i}"
+                )

@@ -134,8 +134,14 @@ class Level:
         level = own.get("_level")
         return level is None or level is not self and level.running
 
-    def gradients(self, outputs: Sequence[Tensor], vectors: Sequence[Tensor | None], inputs: Sequence[Tensor],
-                  records: bool, retain_graph: bool | None = None) -> list[Tensor | None]:
+    def gradients(
+        self,
+        outputs: Sequence[Tensor],
+        vectors: Sequence[Tensor | None],
+        inputs: Sequence[Tensor],
+        records: bool,
+        retain_graph: bool | None = None,
+    ) -> list[Tensor | None]:
         """The products of vectors with the Jacobians of outputs, for every one of `inputs`; None where there is none.
 
         Args:
@@ -152,10 +158,12 @@ class Level:
         pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o.requires_grad]
         if not pairs:
             return [None] * len(inputs)
-        create = records and (any(v is not None and v.requires_grad for _, v in pairs)
-                              or any(self._leads_out(o) for o, _ in pairs))
-        return list(autograd_grad([o for o, _ in pairs], inputs, [v for _, v in pairs], retain_graph, create,
-                                  allow_unused=True))
+        create = records and (
+            any(v is not None and v.requires_grad for _, v in pairs) or any(self._leads_out(o) for o, _ in pairs)
+        )
+        return list(
+            autograd_grad([o for o, _ in pairs], inputs, [v for _, v in pairs], retain_graph, create, allow_unused=True)
+        )
 
     def _leads_out(self, tensor) -> bool:
         return self.reaches_out(tensor) or bool(state.flags & FORWARD_AD) and self.reaches_out(tangent_of(tensor))
@@ -185,6 +193,7 @@ def each_example_s_own(tensor: Tensor) -> Tensor:
     if not state.batching:
         return tensor
     from ..batching.tensor import batched_at, levels_of
+
     own = levels_of(tensor)
     return batched_at(tensor, [level for level in state.batching if level.number not in UNITS or level in own])
 

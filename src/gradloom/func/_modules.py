@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 _MISSING = object()
 
 
-def functional_call(module: Module, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
-                    args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
-                    strict: bool = False) -> Any:
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Call a module with other parameters and buffers than its own.
 
     Args:
@@ -51,8 +57,9 @@ def _merged(dicts):
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, (list, tuple)):
-        raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
-                         f"{type(dicts)}")
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
     if not all(isinstance(one, dict) for one in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     names = [name for one in dicts for name in one]
@@ -111,8 +118,10 @@ def _tied(own, values):
         given = [name for name in names if name in values]
         if given:
             if any(values[name] is not values[given[0]] for name in given):
-                raise ValueError(f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
-                                 "Consider using tie_weights=False")
+                raise ValueError(
+                    f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
+                    "Consider using tie_weights=False"
+                )
             found.update(dict.fromkeys(names, values[given[0]]))
     return found
 
@@ -146,10 +155,14 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
         raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
     if any(type(m) is not type(models[0]) for m in models):
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
-    parameters = {name: _stacked_leaf(name, [dict(m.named_parameters())[name] for m in models])
-                  for name, _ in models[0].named_parameters()}
-    buffers = {name: ops.stack([dict(m.named_buffers())[name] for m in models], 0).detach()
-               for name, _ in models[0].named_buffers()}
+    parameters = {
+        name: _stacked_leaf(name, [dict(m.named_parameters())[name] for m in models])
+        for name, _ in models[0].named_parameters()
+    }
+    buffers = {
+        name: ops.stack([dict(m.named_buffers())[name] for m in models], 0).detach()
+        for name, _ in models[0].named_buffers()
+    }
     return parameters, buffers
 
 

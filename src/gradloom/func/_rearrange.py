@@ -40,8 +40,11 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     shape = tuple(whole.shape)
     before = _spelled_out(before, len(shape))
     hidden = [group[0] for group in before if group and isinstance(group[0], int)]
-    after = [[name for part in group for name in (hidden if part == _ELLIPSIS else [part])]
-             for given in after for group in ([[name] for name in hidden] if given == _ELLIPSIS else [given])]
+    after = [
+        [name for part in group for name in (hidden if part == _ELLIPSIS else [part])]
+        for given in after
+        for group in ([[name] for name in hidden] if given == _ELLIPSIS else [given])
+    ]
     sizes: dict = {}
     for group, size in zip(before, shape, strict=True):
         _bind(group, size, axes_lengths, sizes)
@@ -62,16 +65,18 @@ def _parsed(pattern, lengths):
         flat = _names(side)
         for name in flat:
             if flat.count(name) > 1:
-                raise ValueError(f"Indexing expression contains duplicate dimension '{name}'" if name != _ELLIPSIS else
-                                 "Expression may contain dots only inside ellipsis (...); only one ellipsis for tensor")
+                raise ValueError(
+                    f"Indexing expression contains duplicate dimension '{name}'"
+                    if name != _ELLIPSIS
+                    else "Expression may contain dots only inside ellipsis (...); only one ellipsis for tensor"
+                )
     if _ELLIPSIS not in left and any(_ELLIPSIS in group for group in left):
         raise ValueError(f"Ellipsis inside parenthesis in the left side is not allowed: {pattern}")
     names, others = set(_names(left)), set(_names(right))
     if _ELLIPSIS in others and _ELLIPSIS not in names:
         raise ValueError(f"Ellipsis found in right side, but not left side of a pattern {pattern}")
     if names ^ others:
-        raise ValueError("Identifiers only on one side of rearrange expression (should be on both): "
-                         f"{names ^ others}")
+        raise ValueError(f"Identifiers only on one side of rearrange expression (should be on both): {names ^ others}")
     if unknown := set(lengths) - names:
         raise ValueError(f"Identifiers not found in rearrange expression: {unknown}")
     return left, right
@@ -87,8 +92,11 @@ def _groups(side, pattern):
     for token in _TOKEN.findall(side):
         if token in "()":
             if inside == (token == "("):
-                raise ValueError("Axis composition is one-level (brackets inside brackets not allowed)" if inside else
-                                 f"Imbalanced parentheses in expression: '{side}'")
+                raise ValueError(
+                    "Axis composition is one-level (brackets inside brackets not allowed)"
+                    if inside
+                    else f"Imbalanced parentheses in expression: '{side}'"
+                )
             inside = token == "("
             if inside:
                 found.append([])
@@ -124,14 +132,18 @@ def _spelled_out(groups, rank):
     """The groups of the left side, one for each dimension: those of the ellipsis are numbered."""
     if _ELLIPSIS not in groups:
         if len(groups) != rank:
-            raise ValueError(f"Number of dimensions in pattern ({len(groups)}) must be equal to the number of "
-                             f"dimensions in the tensor ({rank})")
+            raise ValueError(
+                f"Number of dimensions in pattern ({len(groups)}) must be equal to the number of "
+                f"dimensions in the tensor ({rank})"
+            )
         return groups
     if len(groups) - 1 > rank:
-        raise ValueError(f"Number of dimensions in pattern ({len(groups) - 1}) must be less than or equal to the "
-                         f"number of dimensions in the tensor ({rank})")
+        raise ValueError(
+            f"Number of dimensions in pattern ({len(groups) - 1}) must be less than or equal to the "
+            f"number of dimensions in the tensor ({rank})"
+        )
     at = groups.index(_ELLIPSIS)
-    return [*groups[:at], *([i] for i in range(rank - len(groups) + 1)), *groups[at + 1:]]
+    return [*groups[:at], *([i] for i in range(rank - len(groups) + 1)), *groups[at + 1 :]]
 
 
 def _bind(group, size, lengths, sizes):
@@ -139,11 +151,15 @@ def _bind(group, size, lengths, sizes):
     open_names = [name for name in group if name not in lengths]
     known = prod(lengths[name] for name in group if name in lengths)
     if len(open_names) > 1:
-        raise ValueError(f"cannot infer the sizes of {' and '.join(map(repr, open_names))} at once: give all but one "
-                         "of them as keyword arguments")
+        raise ValueError(
+            f"cannot infer the sizes of {' and '.join(map(repr, open_names))} at once: give all but one "
+            "of them as keyword arguments"
+        )
     if open_names and known and size % known:
-        raise ValueError(f"the size of {open_names[0]!r} cannot be inferred: a dimension of {size} elements does not "
-                         f"divide evenly into {known}")
+        raise ValueError(
+            f"the size of {open_names[0]!r} cannot be inferred: a dimension of {size} elements does not "
+            f"divide evenly into {known}"
+        )
     if not open_names and known != size:
         raise ValueError(f"Dimension sizes do not match: the pattern has {known} for a dimension of {size} elements")
     sizes.update({name: lengths[name] for name in group if name in lengths})

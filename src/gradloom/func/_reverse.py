@@ -41,6 +41,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
             argument's dtype cannot be differentiated.
         ValueError: if something else than a Tensor is to be differentiated with respect to.
     """
+
     @wraps(func)
     def gradient(*args, **kwargs):
         found, _, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
@@ -61,6 +62,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     Raises:
         RuntimeError, ValueError: see grad.
     """
+
     @wraps(func)
     def gradient_and_value(*args, **kwargs):
         found, value, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
@@ -77,8 +79,10 @@ def _gradient_and_value(func, argnums, has_aux, args, kwargs):
         if not isinstance(value, Tensor):
             raise RuntimeError(f"{_GRAD}: Expected f(*args) to return a Tensor, got {type(value)}")
         if value.ndim:
-            raise RuntimeError(f"{_GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} "
-                               "dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+            raise RuntimeError(
+                f"{_GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} "
+                "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
         refuse_other_than_tensors(aux if has_aux else ())
         found = level.gradients([value], [None], inputs, level.records_outside) if inputs else []
         return level.leave((spec.unflatten(filled(found, inputs)), value, aux))
@@ -107,8 +111,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     return (output, vjp_fn, aux) if has_aux else (output, vjp_fn)
 
 
-def vjp_of_some(func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums,
-                has_aux: bool) -> tuple[Any, Callable[..., Any], Any]:
+def vjp_of_some(
+    func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums, has_aux: bool
+) -> tuple[Any, Callable[..., Any], Any]:
     """`vjp` with respect to those arguments that `argnums` names.
 
     Returns:
@@ -123,15 +128,19 @@ def vjp_of_some(func: Callable[..., Any], primals: tuple[Any, ...], argnums: Arg
         outputs, spec = output_tensors(output, _VJP)
         for tensor in outputs:
             if not (tensor.is_floating_point() or tensor.is_complex()):
-                raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
-                                   f"Tensor with dtype {tensor.dtype}")
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
+                    f"Tensor with dtype {tensor.dtype}"
+                )
         seen, seen_aux = level.leave((output, aux))
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         vectors, given = tree_flatten(cotangents)
         if given != spec:
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs "
-                               f"to the function. cotangents: {_structure(given)}, primal output: {_structure(spec)}")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs "
+                f"to the function. cotangents: {_structure(given)}, primal output: {_structure(spec)}"
+            )
         records = is_grad_enabled() if create_graph is None else create_graph
         found = level.gradients(outputs, vectors, inputs, records, retain_graph)
         return level.leave(input_spec.unflatten(filled(found, inputs)), records)
@@ -141,6 +150,7 @@ def vjp_of_some(func: Callable[..., Any], primals: tuple[Any, ...], argnums: Arg
 
 def _structure(spec) -> str:
     """A structure as Python shows it, with a star for each leaf."""
+
     class Star:
         def __repr__(self) -> str:
             return "*"

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-def over_basis(product: Callable[[list[Tensor]], list[Tensor]], like: Sequence[Tensor], *, randomness: str,
-               chunk_size: int | None = None) -> list[Tensor]:
+def over_basis(
+    product: Callable[[list[Tensor]], list[Tensor]],
+    like: Sequence[Tensor],
+    *,
+    randomness: str,
+    chunk_size: int | None = None,
+) -> list[Tensor]:
     """A linear function of several tensors, for all unit vectors of the space of their elements.
 
     Args:
@@ -42,8 +47,9 @@ def over_basis(product: Callable[[list[Tensor]], list[Tensor]], like: Sequence[T
     if not total:
         return [ops.stack([p]) for p in product([ops.zeros_like(t).detach() for t in like])]
     step = total if chunk_size is None else min(chunk_size, total)
-    chunks = [_mapped(product, _units(like, start, min(start + step, total)), randomness)
-              for start in range(0, total, step)]
+    chunks = [
+        _mapped(product, _units(like, start, min(start + step, total)), randomness) for start in range(0, total, step)
+    ]
     return chunks[0] if len(chunks) == 1 else [ops.cat(parts, 0) for parts in zip(*chunks, strict=True)]
 
 
@@ -62,6 +68,7 @@ def _units(like, start, stop):
 
 def _mapped(product, units, randomness):
     """`product` for each of the vectors that stand below each other in `units`."""
+
     def for_all(*rows):
         number = state.batching[-1].number
         if randomness != "different":  # other numbers for each vector are values that are batched

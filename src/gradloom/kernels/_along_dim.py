@@ -79,9 +79,13 @@ def scatter_operation_(self, dim, index, src, reduce):
         raise RuntimeError("reduce argument must be either add or multiply.")
     if src.__class__ is np.ndarray:
         import warnings
-        warnings.warn("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
-                      "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
-                      UserWarning, stacklevel=5)
+
+        warnings.warn(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
+            "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
+            UserWarning,
+            stacklevel=5,
+        )
         array, places, values, axis = along("scatter", self, dim, index, src)
         writable(self, index, src)
     else:

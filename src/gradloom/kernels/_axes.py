@@ -68,7 +68,7 @@ def to_last(array: np.ndarray, axis) -> np.ndarray:
         return np.moveaxis(array, axis, -1)
     kept = [i for i in range(array.ndim) if i not in axis]
     moved = array.transpose(*kept, *axis)
-    return moved.reshape(*moved.shape[:len(kept)], count(array, axis))
+    return moved.reshape(*moved.shape[: len(kept)], count(array, axis))
 
 
 def require_elements(name: str, array: np.ndarray, axis) -> None:
@@ -81,8 +81,10 @@ def require_elements(name: str, array: np.ndarray, axis) -> None:
     if array.size:
         return
     if axis is None:
-        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                           "reduction dim with the 'dim' argument.")
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
     for a in (axis,) if axis.__class__ is int else axis:
         if not array.shape[a]:
             raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size.")

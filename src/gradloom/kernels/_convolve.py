@@ -32,9 +32,7 @@ from gradloom.kernels import _depthwise, _threads
 from gradloom.kernels._windows import Windows, blocks, padded, volume, window_view
 
 
-def forward(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, groups: int
-) -> np.ndarray:
+def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, groups: int) -> np.ndarray:
     """y (N, Co, *output) from x (N, C, *size), w (Co, C / groups, *kernel) and bias (Co,)."""
     out = np.empty((len(x), len(w), *windows.output), x.dtype)
     if out.size == 0:
@@ -64,9 +62,7 @@ def forward(
     return out
 
 
-def weight_gradient(
-    g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windows: Windows, groups: int
-) -> np.ndarray:
+def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windows: Windows, groups: int) -> np.ndarray:
     """g_w (Co, C / groups, *kernel) from g (N, Co, *output) and x (N, C, *size)."""
     each, inner = g.shape[1] // groups, x.shape[1] // groups
     out = np.zeros((g.shape[1], inner, *kernel), g.dtype)
@@ -118,9 +114,7 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) 
         return out
     rest = Windows(*(field[1:] for field in windows))
     # Kernel rows in descending order, as they meet ascending rows of g: (groups, width, kernel row, each).
-    matrix = np.moveaxis(
-        w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (2, 3, 1), (-3, -2, -1)
-    )
+    matrix = np.moveaxis(w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (2, 3, 1), (-3, -2, -1))
     matrix = np.ascontiguousarray(matrix).reshape(groups, -1, windows.kernel[0], each)
     taps = _row_taps(windows)
     target = out.reshape(len(g), groups, inner, *windows.size)
@@ -215,11 +209,7 @@ def _channels_first(x: np.ndarray, w: np.ndarray, windows: Windows) -> bool:
 
 def _pointwise(windows: Windows) -> bool:
     ones = (1,) * len(windows.kernel)
-    return (
-        windows.kernel == windows.stride == ones
-        and windows.size == windows.output
-        and not any(windows.padding)
-    )
+    return windows.kernel == windows.stride == ones and windows.size == windows.output and not any(windows.padding)
 
 
 def _row_bytes(x: np.ndarray, w: np.ndarray, windows: Windows, groups: int) -> int:

@@ -23,6 +23,7 @@ def convertible(array, dtype):
     """The part of an array that `dtype` can hold: of complex numbers that become real the real part, with a warning."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
+
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
         return array.real
     return array
@@ -76,8 +77,10 @@ def _check_shape(shape, source):
     ours, theirs = (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(source)) + source
     for d in range(ndim - 1, -1, -1):
         if ours[d] != theirs[d] and ours[d] != 1 and theirs[d] != 1:
-            raise RuntimeError(f"The size of tensor a ({ours[d]}) must match the size of tensor b ({theirs[d]}) at "
-                               f"non-singleton dimension {d}")
+            raise RuntimeError(
+                f"The size of tensor a ({ours[d]}) must match the size of tensor b ({theirs[d]}) at "
+                f"non-singleton dimension {d}"
+            )
     broadcast = tuple([m if n == 1 else n for n, m in zip(ours, theirs, strict=True)])
     if broadcast != shape:
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}")

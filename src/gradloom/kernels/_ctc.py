@@ -37,8 +37,7 @@ class _Problem:
         padded = _padded(targets, self.labels)
         if padded.size and not (padded.min() >= 0 and padded.max() < classes):
             raise RuntimeError(
-                f"targets must be classes in [0, {classes - 1}], but got values from {padded.min()} to "
-                f"{padded.max()}"
+                f"targets must be classes in [0, {classes - 1}], but got values from {padded.min()} to {padded.max()}"
             )
         self.states = np.full((batch, 2 * padded.shape[1] + 1), blank, np.int64)
         self.states[:, 1::2] = padded
@@ -48,9 +47,7 @@ class _Problem:
 
     def emissions(self, log_probs) -> np.ndarray:
         """The log-probability of each state's class in each frame: (frames, n, states)."""
-        found = np.take_along_axis(
-            log_probs, np.broadcast_to(self.states, (len(log_probs), *self.states.shape)), 2
-        )
+        found = np.take_along_axis(log_probs, np.broadcast_to(self.states, (len(log_probs), *self.states.shape)), 2)
         found[:, ~self.valid] = -np.inf
         return found
 
@@ -88,8 +85,7 @@ def _padded(targets, labels) -> np.ndarray:
     elif targets.ndim == 2:
         if targets.shape[0] != len(labels):
             raise RuntimeError(
-                f"Expected tensor to have size {len(labels)} at dimension 0, but got size {targets.shape[0]} "
-                f"{where}"
+                f"Expected tensor to have size {len(labels)} at dimension 0, but got size {targets.shape[0]} {where}"
             )
         if targets.shape[1] < longest:
             raise RuntimeError(

@@ -14,9 +14,7 @@ def applies(w: np.ndarray, groups: int) -> bool:
     return groups > 1 and w.shape[1] == 1
 
 
-def forward(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, out: np.ndarray
-) -> np.ndarray:
+def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, out: np.ndarray) -> np.ndarray:
     """Fills out (N, Co, *output); see _convolve.forward."""
     groups, each = x.shape[1], len(w) // x.shape[1]
     grouped = out.reshape(len(x), groups, each, *windows.output)

@@ -57,8 +57,10 @@ def infer_size(size, numel: int) -> tuple[int, ...]:
         if known == numel:
             return tuple(size)
     elif known and numel % known == 0:
-        return (*size[:unknown], numel // known, *size[unknown + 1:])
+        return (*size[:unknown], numel // known, *size[unknown + 1 :])
     elif not known and not numel:
-        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
-                           "dimension size -1 can be any value and is ambiguous")
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {numel}")

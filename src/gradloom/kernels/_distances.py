@@ -8,16 +8,18 @@ from ..dtype import TYPE_OF, scalar_type_name
 from ._norms import p_norm
 from ._precision import is_half
 
-_MATMUL_FROM = 25   # rows, from which on PyTorch takes euclidean distances from a matrix product
-_BLOCK = 1 << 22    # elements of differences held at once
+_MATMUL_FROM = 25  # rows, from which on PyTorch takes euclidean distances from a matrix product
+_BLOCK = 1 << 22  # elements of differences held at once
 
 
 def dist(self, other, p=2):
     """The p-norm of the difference of two arrays, which may broadcast."""
     kind = self.dtype
     if kind.kind not in "fcV":
-        raise RuntimeError("norm(): input dtype should be either floating point or complex. Got "
-                           f"{scalar_type_name(TYPE_OF[kind])} instead.")
+        raise RuntimeError(
+            "norm(): input dtype should be either floating point or complex. Got "
+            f"{scalar_type_name(TYPE_OF[kind])} instead."
+        )
     difference = self - other
     if is_half(kind):
         return p_norm(difference.astype(np.float32), p, None, False).astype(kind)
@@ -49,16 +51,17 @@ def cdist(x1, x2, p, compute_mode=None):
     out = np.empty((*x1.shape[:-1], columns), x1.dtype)
     step = max(1, _BLOCK // max(1, x2.size))
     for i in range(0, rows, step):
-        difference = x1[..., i:i + step, None, :] - x2[..., None, :, :]
-        out[..., i:i + step, :] = p_norm(difference, p, difference.ndim - 1, False)
+        difference = x1[..., i : i + step, None, :] - x2[..., None, :, :]
+        out[..., i : i + step, :] = p_norm(difference, p, difference.ndim - 1, False)
     return out
 
 
 def _floating(x1, x2):
     for name, x in (("X1", x1), ("X2", x2)):
         if x.dtype.kind not in "fV":
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: "
-                               f"{scalar_type_name(TYPE_OF[x.dtype])}")
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {scalar_type_name(TYPE_OF[x.dtype])}"
+            )
 
 
 def euclidean(x1, x2):

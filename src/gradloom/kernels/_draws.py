@@ -131,9 +131,7 @@ def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
         if not -largest <= bound <= largest:
             raise RuntimeError(f"{text} is out of bounds for {c_name(dtype)}")
     if low > high:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
-        )
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
         raise RuntimeError(
             f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found "
@@ -141,9 +139,7 @@ def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
         )
 
 
-def uniform(
-    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0
-) -> np.ndarray:
+def uniform(stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0) -> np.ndarray:
     """A new array of numbers uniform in [low, high): `torch.rand`. As `uniform_`."""
     return uniform_(stream, np.empty(shape, dtype), low, high)
 
@@ -201,9 +197,7 @@ def normal_(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0
     return out
 
 
-def normal(
-    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0, std: float = 1.0
-) -> np.ndarray:
+def normal(stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
     """A new array of normal numbers: `torch.randn`, and `torch.normal(mean, std, size)`. As `normal_`."""
     return normal_(stream, np.empty(shape, dtype), mean, std)
 
@@ -330,9 +324,7 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
         NotImplementedError: for another dtype.
     """
     if name_of(array.dtype) not in ("float32", "float64", "bfloat16"):
-        raise NotImplementedError(
-            f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'"
-        )
+        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'")
     bound = np.float64 if array.dtype == np.float64 else np.float32
     lower, upper = float(bound(lower)), float(bound(upper))
     leaking = array <= 0

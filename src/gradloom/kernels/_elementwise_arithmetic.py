@@ -64,11 +64,14 @@ def _scaled_number(other, alpha, array):
 
 def _no_bools(self, other):
     if self.dtype.kind == "b" or other.__class__ is bool:
-        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-                           "invert a mask, use the `~` or `logical_not()` operator instead.")
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
 
 
 # --- products -----------------------------------------------------------------------------------------------
+
 
 @widened
 def mul_scalar(self, other):
@@ -90,12 +93,14 @@ def addcmul(self, tensor1, tensor2, value=1):
 def addcdiv(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 / tensor2`, not for integers."""
     if tensor1.dtype.kind in "iub":
-        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
-                           "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
-                           "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
-                           "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
-                           "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-                           "for all dtypes.")
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
+            "for all dtypes."
+        )
     if value != 1:
         tensor1 = tensor1 * like(value, self)
     quotient = np.true_divide(tensor1, tensor2)
@@ -117,8 +122,7 @@ def div_mode(self, other, rounding_mode):
         return floor_divide(self, other)
     if rounding_mode == "trunc":
         return _div_trunc(self, other)
-    raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-                       f"'{rounding_mode}'")
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
 def floor_divide(self, other):

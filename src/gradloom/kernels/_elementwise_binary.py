@@ -77,12 +77,19 @@ def where(condition, self, other):
     if condition.dtype.kind != "b":
         if condition.dtype == np.uint8:
             import warnings
-            warnings.warn("where received a uint8 condition tensor. This behavior is deprecated: use a boolean one, "
-                          "condition.bool().", UserWarning, stacklevel=5)
+
+            warnings.warn(
+                "where received a uint8 condition tensor. This behavior is deprecated: use a boolean one, "
+                "condition.bool().",
+                UserWarning,
+                stacklevel=5,
+            )
             condition = condition != 0
         else:
-            raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                               f"{scalar_type_name(TYPE_OF[condition.dtype])}")
+            raise RuntimeError(
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{scalar_type_name(TYPE_OF[condition.dtype])}"
+            )
     found = select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
     return as_operands(found, condition, self, other)
 
@@ -99,8 +106,9 @@ def lerp(self, end, weight):
     if weight.__class__ is np.ndarray:
         if weight.dtype is not self.dtype:
             if weight.ndim:
-                raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `weight` but got dtype "
-                                   f"{c_name(weight.dtype)}")
+                raise RuntimeError(
+                    f"expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}"
+                )
             weight = weight.astype(self.dtype)
         return as_operands(_lerp(self, end, weight), self, end, weight)
     if self.dtype.kind != "c" and weight.__class__ is complex:
@@ -208,5 +216,3 @@ def logaddexp2(self, other):
     """`log2(2**self + 2**other)` without overflow."""
     refuse("logaddexp2_cpu", self, "iubc")
     return np.logaddexp2(self, other)
-
-

@@ -15,6 +15,7 @@ from ._refuse import refuse
 def erf(self):
     """The error function."""
     from scipy.special import erf
+
     return shared(erf, _real("erf_vml_cpu", self))
 
 
@@ -22,6 +23,7 @@ def erf(self):
 def erfc(self):
     """`1 - erf(self)`, accurate where that is small."""
     from scipy.special import erfc
+
     return shared(erfc, _real("erfc_vml_cpu", self))
 
 
@@ -29,6 +31,7 @@ def erfc(self):
 def erfinv(self):
     """The inverse of erf; NaN outside [-1, 1]."""
     from scipy.special import erfinv
+
     return shared(erfinv, _real("erfinv_vml_cpu", self))
 
 
@@ -36,6 +39,7 @@ def erfinv(self):
 def lgamma(self):
     """The logarithm of the absolute value of the gamma function."""
     from scipy.special import gammaln
+
     found = shared(gammaln, _real("lgamma_vml_cpu", self))
     return np.where(np.isinf(self), np.absolute(found), found)
 
@@ -44,6 +48,7 @@ def lgamma(self):
 def digamma(self):
     """The derivative of lgamma; infinite with the opposite sign at 0 and -0."""
     from scipy.special import psi
+
     found = shared(psi, _real("digamma", self))
     zeros = self == 0
     return np.where(zeros, np.copysign(np.inf, -self), found).astype(self.dtype) if zeros.any() else found
@@ -54,6 +59,7 @@ def _polygamma(self, n):
     if n == 0:
         return digamma(self)
     from scipy.special import gamma, zeta
+
     self = _real("polygamma_cpu", self)
     sign = 1.0 if n % 2 else -1.0
     return (sign * gamma(n + 1.0) * _hurwitz_zeta(zeta, n + 1.0, self)).astype(self.dtype)
@@ -106,6 +112,7 @@ def mvlgamma(self, p):
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     from scipy.special import gammaln
+
     self = _real("mvlgamma", self)
     kind = self.dtype
     halves = np.arange(p).astype(kind) / kind.type(2)

@@ -33,8 +33,9 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         RuntimeError: for different dtypes or negative tolerances.
     """
     if self.dtype is not other.dtype:
-        raise RuntimeError(f"{scalar_type_name(TYPE_OF[self.dtype])} did not match "
-                           f"{scalar_type_name(TYPE_OF[other.dtype])}")
+        raise RuntimeError(
+            f"{scalar_type_name(TYPE_OF[self.dtype])} did not match {scalar_type_name(TYPE_OF[other.dtype])}"
+        )
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
@@ -74,5 +75,6 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
 def _limits(dtype):
     if dtype.kind == "V":
         import ml_dtypes
+
         return ml_dtypes.finfo(dtype)
     return np.finfo(dtype)

@@ -30,8 +30,9 @@ def abs(self):
 def sign(self):
     """-1, 0 or 1; 0 for NaN; bools as they are."""
     if self.dtype.kind == "c":
-        raise NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
-                                  "torch.sgn instead.")
+        raise NotImplementedError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
     return sgn(self)
 
 
@@ -160,8 +161,11 @@ def right_shift(self, other):
     lost = (other < 0) | (other >= bits)
     if self.dtype.kind == "u":
         return np.where(lost, self.dtype.type(0), np.right_shift(self, np.where(lost, 0, other).astype(self.dtype)))
-    return np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype)) if lost.any() else \
-        np.right_shift(self, other)
+    return (
+        np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype))
+        if lost.any()
+        else np.right_shift(self, other)
+    )
 
 
 def left_shift_of_scalar(self, other):
@@ -198,8 +202,9 @@ def fill_(self, value):
 def _filling(array, value):
     if value.__class__ is np.ndarray:
         if value.ndim:
-            raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
-                               f"{value.ndim} dimensions.")
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
         return convertible(value, array.dtype).astype(array.dtype)
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
         return value  # which every floating dtype has

@@ -35,9 +35,11 @@ def check_rows(name, indices, rows) -> None:
 def check_dtype(name, array, argument, position) -> None:
     """Raise RuntimeError unless an array is int32 or int64."""
     if array.dtype not in (np.int64, np.int32):
-        raise RuntimeError(f"Expected tensor for argument #{position} '{argument}' to have one of the following scalar "
-                           f"types: Long, Int; but got {type_text(TYPE_OF[array.dtype])} instead (while "
-                           f"checking arguments for {name})")
+        raise RuntimeError(
+            f"Expected tensor for argument #{position} '{argument}' to have one of the following scalar "
+            f"types: Long, Int; but got {type_text(TYPE_OF[array.dtype])} instead (while "
+            f"checking arguments for {name})"
+        )
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):

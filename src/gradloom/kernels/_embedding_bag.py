@@ -11,8 +11,17 @@ from ._embedding import check_dtype
 SUM, MEAN, MAX = range(3)
 
 
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, sparse=False, per_sample_weights=None,
-                  include_last_offset=False, padding_idx=-1):
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=SUM,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
     """The rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
 
     Args:
@@ -34,12 +43,12 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, 
     starts = offsets[:-1] if include_last_offset else offsets
     bags = starts.size
     bag_of = np.repeat(np.arange(bags), ends - starts)
-    taken, bag = indices[:bag_of.size], bag_of
+    taken, bag = indices[: bag_of.size], bag_of
     if padding_idx >= 0:
         kept = taken != padding_idx
         taken, bag = taken[kept], bag[kept]
         if per_sample_weights is not None:
-            per_sample_weights = per_sample_weights[:bag_of.size][kept]
+            per_sample_weights = per_sample_weights[: bag_of.size][kept]
     sizes = np.bincount(bag, minlength=bags)
     rows = weight.take(taken, axis=0)
     out = np.zeros((bags, weight.shape[1]), weight.dtype)
@@ -75,17 +84,24 @@ def _check(weight, indices, offsets):
     check_dtype("embedding_bag", indices, "indices", 1)
     check_dtype("embedding_bag", offsets, "offsets", 1)
     if weight.dtype.kind == "c":
-        raise RuntimeError("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
-                           f"BFloat16, Float, Double; but got {scalar_type_name(TYPE_OF[weight.dtype])} instead")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+            f"BFloat16, Float, Double; but got {scalar_type_name(TYPE_OF[weight.dtype])} instead"
+        )
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if offsets.size and offsets[0]:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-                           f"position 0. However, got {offsets[0]}")
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
     if offsets.size and offsets[-1] > indices.size:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of "
-                           f"{offsets[-1]}")
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of {offsets[-1]}"
+        )
     outside = np.flatnonzero((indices < 0) | (indices >= weight.shape[0]))
     if outside.size:
-        raise RuntimeError(f"Index {outside[0]} of input takes value {indices[outside[0]]} which is not in the valid "
-                           f"range [0, {weight.shape[0]})")
+        raise RuntimeError(
+            f"Index {outside[0]} of input takes value {indices[outside[0]]} which is not in the valid "
+            f"range [0, {weight.shape[0]})"
+        )

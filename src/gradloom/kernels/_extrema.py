@@ -48,8 +48,9 @@ def aminmax(self, dim=None, keepdim=False):
     axis = axes(dim, self.ndim)
     if not self.size:
         if dim is None:
-            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
-                               "identity.")
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            )
         if not self.shape[axis]:
             raise IndexError(f"aminmax: Expected reduction dim {axis} to have non-zero size.")
     return (np.asarray(reduce(np.minimum, self, axis, keepdim)), np.asarray(reduce(np.maximum, self, axis, keepdim)))
@@ -109,6 +110,7 @@ def taken(array, indices, axis, keepdim):
 
 
 # --- by rank -----------------------------------------------------------------------------------------------------
+
 
 def kthvalue(self, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension (k counts from 1), and its index.
@@ -192,7 +194,7 @@ def _for_median(array, dim):
 def _of_ranks(array, ordered, rank, axis, keepdim):
     """The elements of a rank that may differ from slice to slice."""
     order = np.argsort(ordered, axis=axis, kind="stable")
-    shape = (*array.shape[:axis], 1, *array.shape[axis + 1:])
+    shape = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
     return taken(array, np.take_along_axis(order, np.broadcast_to(rank, shape), axis), axis, keepdim)
 
 
@@ -215,5 +217,3 @@ def mode(self, dim=-1, keepdim=False):
     best = np.argmax(lengths, axis=-1, keepdims=True)
     indices = row_major(np.moveaxis(np.take_along_axis(order, best, -1), -1, axis))
     return taken(self, indices, axis, keepdim)
-
-

@@ -8,12 +8,7 @@ import numpy as np
 
 BLOCK = 32768  # numbers drawn at a time, so that temporaries stay in cache; a multiple of 16
 HALF = ("float16", "bfloat16")
-DIGITS = {
-    "float16": 11,
-    "bfloat16": 8,
-    "float32": 24,
-    "float64": 53,
-}  # of the significand, the leading one included
+DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of the significand, the leading one included
 LARGEST = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
@@ -41,12 +36,7 @@ _NAMES = {
 }
 
 
-_BY_CODE = {
-    "f": "float32",
-    "d": "float64",
-    "e": "float16",
-    "E": "bfloat16",
-}  # `dtype.name` is slow to compute
+_BY_CODE = {"f": "float32", "d": "float64", "e": "float16", "E": "bfloat16"}  # `dtype.name` is slow to compute
 
 
 def name_of(dtype: np.dtype) -> str:

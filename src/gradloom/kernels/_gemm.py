@@ -35,9 +35,7 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     if batch and batch[0] >= _threads.get_num_threads():
         _share_matrices(a, b, out)
     elif rows >= columns:
-        _threads.share(
-            lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), _threads.chunks(rows)
-        )
+        _threads.share(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), _threads.chunks(rows))
     else:
         _threads.share(lambda part: np.matmul(a, b[..., part], out=out[..., part]), _threads.chunks(columns))
     return out
@@ -48,6 +46,4 @@ def _share_matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     b = np.broadcast_to(b, (*out.shape[:-2], *b.shape[-2:]))
     # A few shares for each thread, because a share is not interrupted.
     largest = max(1, math.ceil(len(out) / (4 * _threads.get_num_threads())))
-    _threads.share(
-        lambda part: np.matmul(a[part], b[part], out=out[part]), _threads.chunks(len(out), largest)
-    )
+    _threads.share(lambda part: np.matmul(a[part], b[part], out=out[part]), _threads.chunks(len(out), largest))

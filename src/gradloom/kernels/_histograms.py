@@ -90,8 +90,10 @@ def _histogram(array, edges, weight, density):
     return histogramdd(array.reshape(-1, 1), edges, flat, density), np.array(edges[0])
 
 
-_WEIGHT_SHAPE = ("torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
-                 "excluding its innermost dimension, but got input with shape {} and weight with shape {}")
+_WEIGHT_SHAPE = (
+    "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+    "excluding its innermost dimension, but got input with shape {} and weight with shape {}"
+)
 
 
 def histogramdd_edges(self, bins, range=None):
@@ -102,10 +104,12 @@ def histogramdd_edges(self, bins, range=None):
     if len(bins) != columns:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * columns:
-        raise RuntimeError(f"torch.histogramdd: for a {columns}-dimensional histogram range should have "
-                           f"{2 * columns} elements, but got {len(range)}")
+        raise RuntimeError(
+            f"torch.histogramdd: for a {columns}-dimensional histogram range should have "
+            f"{2 * columns} elements, but got {len(range)}"
+        )
     rows = self.reshape(-1, columns)
-    return [_edges(rows[:, i], n, None if range is None else range[2 * i:2 * i + 2], i) for i, n in enumerate(bins)]
+    return [_edges(rows[:, i], n, None if range is None else range[2 * i : 2 * i + 2], i) for i, n in enumerate(bins)]
 
 
 def _edges(column, bins, limits, position):
@@ -119,8 +123,9 @@ def _edges(column, bins, limits, position):
     if not (np.isfinite(low) and np.isfinite(high)):
         raise RuntimeError(f"torch.histogramdd: dimension {position}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
-        raise RuntimeError(f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for "
-                           f"dimension {position}")
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {position}"
+        )
     if low == high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1).astype(column.dtype)
@@ -142,17 +147,23 @@ def histogramdd(self, bins, weight=None, density=False):
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     for i, edges in enumerate(bins):
         if edges.ndim != 1:
-            raise RuntimeError("torch.histogramdd: bins tensor should have one dimension, but got "
-                               f"{edges.ndim} dimensions in the bins tensor for dimension {i}")
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have one dimension, but got "
+                f"{edges.ndim} dimensions in the bins tensor for dimension {i}"
+            )
         if edges.dtype != self.dtype:
-            raise RuntimeError("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
-                               f"input with dtype {_C_NAMES[self.dtype.char]} and bins for dimension {i} with dtype "
-                               f"{_C_NAMES.get(edges.dtype.char, edges.dtype)}")
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+                f"input with dtype {_C_NAMES[self.dtype.char]} and bins for dimension {i} with dtype "
+                f"{_C_NAMES.get(edges.dtype.char, edges.dtype)}"
+            )
     if weight is not None and weight.shape != self.shape[:-1]:
         raise RuntimeError(_WEIGHT_SHAPE.format(list(self.shape), list(weight.shape)))
     if len(bins) != self.shape[-1]:
-        raise RuntimeError(f"torch.histogramdd: expected {self.shape[-1]} sequences of bin edges for a "
-                           f"{self.shape[-1]}-dimensional histogram but got {len(bins)}")
+        raise RuntimeError(
+            f"torch.histogramdd: expected {self.shape[-1]} sequences of bin edges for a "
+            f"{self.shape[-1]}-dimensional histogram but got {len(bins)}"
+        )
     rows = self.reshape(-1, self.shape[-1])
     shape = tuple([max(len(e) - 1, 0) for e in bins])
     inside = np.ones(len(rows), bool)

@@ -64,12 +64,15 @@ def _check_shapes(name, self, axis, index, src):
     if name == "gather":
         if too_large:
             i = next(i for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis and n > m)
-            raise RuntimeError(f"Size does not match at dimension {i} expected index {list(shape)} to be no larger "
-                               f"than self {list(ours)} apart from dimension {axis}")
+            raise RuntimeError(
+                f"Size does not match at dimension {i} expected index {list(shape)} to be no larger "
+                f"than self {list(ours)} apart from dimension {axis}"
+            )
     elif too_large or src is not None and any(n > m for n, m in zip(shape, src.shape or (1,), strict=True)):
         beyond = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
-        raise RuntimeError(f"Expected index {list(shape)} to be no larger than self {list(ours)} apart from dimension "
-                           f"{axis}{beyond}")
+        raise RuntimeError(
+            f"Expected index {list(shape)} to be no larger than self {list(ours)} apart from dimension {axis}{beyond}"
+        )
 
 
 def writable(self, *read):
@@ -90,8 +93,12 @@ def still_writable(self, name: str, *read):
     """As `writable`, for the writes that PyTorch still allows where an array was expanded: those warn."""
     if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
         import warnings
-        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
-                      "this operation: elements that share memory end with the value that was written last.",
-                      UserWarning, stacklevel=5)
+
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+            "this operation: elements that share memory end with the value that was written last.",
+            UserWarning,
+            stacklevel=5,
+        )
         return self
     return writable(self, *read)

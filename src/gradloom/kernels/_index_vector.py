@@ -47,8 +47,9 @@ def index_add_(self, dim, index, source, alpha=1):
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
-                           "same scalar type")
+        raise RuntimeError(
+            f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+        )
     places = index.reshape(-1)
     rows, values = _rows(self, axis), _rows(source, axis)
     check_range(places, rows.shape[0], axis)
@@ -77,20 +78,25 @@ def _rows(array, axis):
 
 
 def _shape_mismatch(self, source):
-    return RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-                        f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
+    return RuntimeError(
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+        f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}"
+    )
 
 
 def _check_vector(name, self, axis, index, source):
     if index.ndim > 1:
-        raise IndexError(f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
-                         f"{type_name(index)} and size: {list(index.shape)}")
+        raise IndexError(
+            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{type_name(index)} and size: {list(index.shape)}"
+        )
     if index.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index)}")
     count = source.shape[axis] if source.ndim > axis else 1
     if index.size != count:
-        raise RuntimeError(f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
-                           f"for dim: {axis}")
+        raise RuntimeError(
+            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for dim: {axis}"
+        )
     if bool(self.ndim) != bool(source.ndim):
         raise _shape_mismatch(self, source)
 
@@ -113,21 +119,28 @@ def index_copy_(self, dim, index, source):
     if index.dtype != np.int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index)}")
     if source.dtype is not self.dtype:
-        raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
-                           f"{type_name(self)} and (source) {type_name(source)}")
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{type_name(self)} and (source) {type_name(source)}"
+        )
     if source.ndim and self.ndim and source.ndim != self.ndim:
-        raise IndexError(f"index_copy_(): When source and destination are not scalars, their dimensionality must "
-                         f"match. Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
+        raise IndexError(
+            f"index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
+        )
     if not source.ndim and index.size != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
     rows, values = _rows(writable(self, index, source), axis), _rows(source, axis if source.ndim else 0)
     if source.ndim and rows.shape[1:] != values.shape[1:]:
-        raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
-                           f"shape: {' '.join(map(str, rows.shape[1:]))} at dimension {axis} and source slice shape: "
-                           f"{' '.join(map(str, values.shape[1:]))} at dimension {axis}.")
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
+            f"shape: {' '.join(map(str, rows.shape[1:]))} at dimension {axis} and source slice shape: "
+            f"{' '.join(map(str, values.shape[1:]))} at dimension {axis}."
+        )
     if source.ndim and index.size != values.shape[0]:
-        raise IndexError(f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) "
-                         f"({values.shape[0]})")
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({values.shape[0]})"
+        )
     if index.size:
         n = rows.shape[0]
         bad = index[(index < 0) | (index >= n)]
@@ -154,8 +167,10 @@ def index_fill_(self, dim, index, value):
     axis = wrap_dim(dim, self.ndim)
     if value.__class__ is np.ndarray:
         if value.ndim:
-            raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value.ndim} dimension(s).")
+            raise RuntimeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
         if value.dtype.kind == "c" and self.dtype.kind != "c":
             raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
         value = value.astype(self.dtype)
@@ -191,12 +206,14 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     import warnings
+
     warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=4)
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_reduce_()", self, axis, index, source)
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_reduce_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
-                           "same scalar type")
+        raise RuntimeError(
+            f"index_reduce_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+        )
     array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
     check_range(index, array.shape[axis], axis)
     if values.size:

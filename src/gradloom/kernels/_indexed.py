@@ -19,8 +19,14 @@ def index(self, indices):
     """The elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
     key = _key(self, indices)
     try:
-        if len(key) and key[-1].__class__ is np.ndarray and key[-1].dtype.kind != "b" and self.flags.c_contiguous and (
-                all(k is _every for k in key[:-1])) and (key[-1].ndim < 2 or key[-1].flags.c_contiguous):
+        if (
+            len(key)
+            and key[-1].__class__ is np.ndarray
+            and key[-1].dtype.kind != "b"
+            and self.flags.c_contiguous
+            and (all(k is _every for k in key[:-1]))
+            and (key[-1].ndim < 2 or key[-1].flags.c_contiguous)
+        ):
             return self.take(key[-1], axis=len(key) - 1)
         out = self[tuple(key)]
     except IndexError:
@@ -72,8 +78,10 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
     if values.dtype is not self.dtype:
         if not accumulate and values.size == 1 and _is_one_mask(indices):
             return index_put_(self, indices, number_as(values.item(), self.dtype))
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
-                           f"destination and {type_name(values)} for the source.")
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
+            f"destination and {type_name(values)} for the source."
+        )
     key = _key(still_writable(self, "index_put_", values, *[i for i in indices if i is not None]), indices)
     if np.may_share_memory(self, values):
         values = values.copy()
@@ -112,16 +120,22 @@ def _key(self, indices):
         kind = found.dtype
         if kind == np.uint8:
             import warnings
-            warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-                          UserWarning, stacklevel=6)
+
+            warnings.warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                UserWarning,
+                stacklevel=6,
+            )
             found = found.astype(bool)
         elif kind.kind != "b" and kind != np.int64 and kind != np.int32:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if found.dtype.kind == "b":
-            if found.shape != self.shape[dim:dim + found.ndim]:
+            if found.shape != self.shape[dim : dim + found.ndim]:
                 at = _differing(found.shape, self.shape[dim:])
-                raise IndexError(f"The shape of the mask {list(found.shape)} at index {at} does not match the shape of "
-                                 f"the indexed tensor {list(self.shape)} at index {dim + at}")
+                raise IndexError(
+                    f"The shape of the mask {list(found.shape)} at index {at} does not match the shape of "
+                    f"the indexed tensor {list(self.shape)} at index {dim + at}"
+                )
             dim += found.ndim
         else:
             dim += 1
@@ -137,8 +151,10 @@ def _value_mismatch(self, key, values):
         shape = self[tuple(key)].shape
     except IndexError:
         return _explained(self, key)
-    return RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-                        f"result of shape {list(shape)}")
+    return RuntimeError(
+        f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+        f"result of shape {list(shape)}"
+    )
 
 
 def _differing(mask, shape):
@@ -191,8 +207,11 @@ def _accumulate(self, key, values):
     if width and half:
         np.add.at(work.reshape(rows, width), places.reshape(-1), values.reshape(places.size, width))
     elif width:
-        add_rows(work.reshape(rows, width), places.reshape(-1),
-                 values.astype(work.dtype, copy=False).reshape(places.size, width))
+        add_rows(
+            work.reshape(rows, width),
+            places.reshape(-1),
+            values.astype(work.dtype, copy=False).reshape(places.size, width),
+        )
     if work is not moved:
         moved[...] = work
 

@@ -49,8 +49,10 @@ def _length(first, array, dim, tensors):
     for i, n in enumerate(array.shape):
         if n != first.shape[i] and i != dim:
             number = next(k for k, a in enumerate(tensors) if a is array)
-            raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}. Expected size "
-                               f"{first.shape[i]} but got size {n} for tensor number {number} in the list.")
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                f"{first.shape[i]} but got size {n} for tensor number {number} in the list."
+            )
     return array.shape[dim]
 
 
@@ -61,12 +63,14 @@ def stack(tensors, dim=0):
     shape = tensors[0].shape
     for i, a in enumerate(tensors):
         if a.shape != shape:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                               f"{list(a.shape)} at entry {i}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(a.shape)} at entry {i}"
+            )
     dim = wrap_dim(dim, len(shape) + 1)
     stacked, dtype = (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
     if dim < len(shape) and suggested_format(tensors[0]) is not None:  # laid out as `cat` does it
-        joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1:])
+        joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])
         out = _new_like_all(tensors, joined, dtype).reshape(stacked)
     else:
         out = np.empty(stacked, dtype)
@@ -80,16 +84,18 @@ def block_diag(tensors):
     """Matrices along the diagonal of a matrix of zeros; vectors are rows."""
     for i, a in enumerate(tensors):
         if a.ndim > 2:
-            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
-                               f"{i} has {a.ndim} dimensions")
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {a.ndim} dimensions"
+            )
     if not tensors:
         from ..dtype import default
+
         return np.empty((1, 0), default.numpy_float)
     blocks = [a.reshape(1, -1) if a.ndim < 2 else a for a in tensors]
     out = np.zeros([sum([b.shape[d] for b in blocks]) for d in (0, 1)], common_dtype(tensors))
     row = column = 0
     for b in blocks:
-        out[row:row + b.shape[0], column:column + b.shape[1]] = b
+        out[row : row + b.shape[0], column : column + b.shape[1]] = b
         row, column = row + b.shape[0], column + b.shape[1]
     return out
 
@@ -107,6 +113,7 @@ def _promoted(of_arrays, of_numbers):
     from functools import reduce
 
     from ..dtype import TYPE_OF, promote_types
+
     high, low = ([TYPE_OF[d] for d in group] for group in (of_arrays, of_numbers))
     if not high or not low:
         return reduce(promote_types, high or low)

@@ -132,8 +132,9 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
     Costs next to nothing where all is row-major.
     """
     first = operands[0]
-    if found.flags.c_contiguous and (first.flags.c_contiguous and first.shape == found.shape
-                                     or all(a.flags.c_contiguous for a in operands)):
+    if found.flags.c_contiguous and (
+        first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands)
+    ):
         return found
     if found.ndim < 2 or not found.size:
         return found

@@ -51,8 +51,7 @@ def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
         n, m = (a.shape[d - ndim + a.ndim] if d >= ndim - a.ndim else 1 for a in (self, target))
         if n != m and n != 1 and m != 1:
             raise RuntimeError(
-                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton "
-                f"dimension {d}"
+                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {d}"
             )
         out.append(m if n == 1 else n)
     return tuple(out)

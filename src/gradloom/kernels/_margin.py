@@ -47,13 +47,7 @@ def _hinges(x, classes, rows, margin) -> np.ndarray:
 
 
 def multi_margin_loss_backward(
-    grad_output: np.ndarray,
-    self: np.ndarray,
-    target: np.ndarray,
-    p,
-    margin,
-    weight=None,
-    reduction: int = MEAN,
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, p, margin, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """The gradient of `multi_margin_loss` for self."""
     refuse("multi_margin_loss_backward_cpu_kernel", self, "c")
@@ -150,9 +144,7 @@ def _multilabel_inputs(self, target) -> tuple:
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
         )
     if target.shape != self.shape and not (self.ndim < 2 and target.ndim < 2 and target.size == self.size):
-        raise RuntimeError(
-            f"inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}"
-        )
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}")
     _require_long(target)
     count = self.shape[-1] if self.ndim else 1
     rows = math.prod(self.shape[:-1])

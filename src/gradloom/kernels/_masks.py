@@ -30,21 +30,23 @@ def masked_fill_(self, mask, value):
     if mask.shape != self.shape:
         _check_broadcast(self, mask)
         if np.broadcast_shapes(self.shape, mask.shape) != self.shape:
-            raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-                               f"{list(np.broadcast_shapes(self.shape, mask.shape))}")
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                f"{list(np.broadcast_shapes(self.shape, mask.shape))}"
+            )
     np.copyto(still_writable(self, "masked_fill_"), number, where=mask)
     return self
 
 
 def _fill_value(self, mask, value):
     if mask.dtype.kind != "b":
-        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype "
-                           f"{c_name(mask.dtype)}")
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask.dtype)}")
     if value.__class__ is not np.ndarray:
         return number_as(value, self.dtype)
     if value.ndim:
-        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     if value.dtype.kind == "c" and self.dtype.kind != "c":
         return number_as(complex(value), self.dtype)
     return value.astype(self.dtype, copy=False)
@@ -69,7 +71,7 @@ def nonzero_static(self, size, fill_value=-1):
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     found = nonzero(self)[:size]
     out = np.full((size, self.ndim), fill_value, np.int64)
-    out[:found.shape[0]] = found
+    out[: found.shape[0]] = found
     return out
 
 
@@ -101,15 +103,19 @@ def masked_scatter_(self, mask, source):
         RuntimeError: for masks of another dtype or shape, another dtype of `source`, and too few elements in it.
     """
     if source.dtype is not self.dtype:
-        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
-                           f"{type_name(self)} and {type_name(source)}")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{type_name(self)} and {type_name(source)}"
+        )
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_name(mask)}")
     if mask.shape != self.shape:
         _check_broadcast(self, mask)
         if np.broadcast_shapes(self.shape, mask.shape) != self.shape:
-            raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-                               f"{list(np.broadcast_shapes(self.shape, mask.shape))}")
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                f"{list(np.broadcast_shapes(self.shape, mask.shape))}"
+            )
         mask = np.broadcast_to(mask, self.shape)
     count = np.count_nonzero(mask)
     if count > source.size:
@@ -122,5 +128,5 @@ def masked_scatter_backward(grad_output, mask, sizes):
     """The elements where the mask holds, in turn, in an array of shape `sizes`; zeros after them."""
     found = grad_output[np.broadcast_to(mask, grad_output.shape)]
     out = np.zeros(sizes, grad_output.dtype)
-    out.reshape(-1)[:found.size] = found
+    out.reshape(-1)[: found.size] = found
     return out

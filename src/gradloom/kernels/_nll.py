@@ -11,9 +11,7 @@ from ._precision import widen
 from ._refuse import not_implemented, refuse
 
 
-def nll_loss_forward(
-    self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int
-) -> tuple:
+def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
     """-weight[target] * self[target], reduced, and the sum of the weights that took part in it.
 
     Args:
@@ -32,9 +30,7 @@ def nll_loss_forward(
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
     losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
     np.negative(losses, out=losses)
-    weights = (
-        None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
-    )
+    weights = None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
     if reduction != NONE:
         return _reduced_nll(losses, weights, reduction, self.dtype)
     if chosen is not None:
@@ -69,9 +65,7 @@ def nll_loss_backward(
     return found
 
 
-def nll_loss2d_forward(
-    self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int
-) -> tuple:
+def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
     """`nll_loss_forward` of an image: self (n, classes, h, w), target (n, h, w)."""
     _check_nll2d(self, target, weight)
     classes, chosen = _targets(target, self.shape[1], ignore_index)
@@ -170,8 +164,7 @@ def _check_nll(self, target, weight) -> None:
 def _check_nll2d(self, target, weight) -> None:
     if target.ndim != 3:
         raise RuntimeError(
-            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
-            f"{target.ndim}"
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
         )
     if self.ndim != 4:
         raise RuntimeError(

@@ -23,8 +23,10 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
     """
     kind = self.dtype
     if kind.kind not in "fcV":
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           f"{scalar_type_name(TYPE_OF[kind])}")
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{scalar_type_name(TYPE_OF[kind])}"
+        )
     if dtype is not None:
         _check_type(kind, dtype)
         self, kind = cast(self, dtype), dtype
@@ -42,7 +44,7 @@ def p_norm(x, p, axis, keepdim):
         if axis is None and not keepdim and x.flags.forc:
             flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F")
             return np.sqrt(np.vdot(flat, flat).real)
-        squares = x.real ** 2 + x.imag ** 2 if x.dtype.kind == "c" else x * x
+        squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
         return np.sqrt(along(squares, axis, keepdim))
     if p == 0:
         return row_major(np.add.reduce(x != 0, axis, x.real.dtype, None, keepdim))
@@ -53,29 +55,36 @@ def p_norm(x, p, axis, keepdim):
         return row_major(np.minimum.reduce(size, axis, None, None, keepdim))
     if p == 1:
         return total(size) if axis is None and not keepdim else along(size, axis, keepdim)
-    return along(size ** p, axis, keepdim) ** size.dtype.type(1 / p)
+    return along(size**p, axis, keepdim) ** size.dtype.type(1 / p)
 
 
 def _check_type(kind, dtype):
     given, wanted = TYPE_OF[kind], TYPE_OF[dtype]
     if given.is_complex is not wanted.is_complex or dtype.kind not in "fcV":
         what = "complex" if given.is_complex else "real"
-        raise RuntimeError(f"linalg.vector_norm: dtype should be {what} for {what} inputs, but got "
-                           f"{scalar_type_name(wanted)}")
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {what} for {what} inputs, but got {scalar_type_name(wanted)}"
+        )
     if not can_cast(given, wanted) or wanted.itemsize < given.itemsize:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({scalar_type_name(given)}) should be "
-                           f"convertible without narrowing to the specified dtype ({scalar_type_name(wanted)})")
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({scalar_type_name(given)}) should be "
+            f"convertible without narrowing to the specified dtype ({scalar_type_name(wanted)})"
+        )
 
 
 def _refuse_empty(array, p, axis):
     shown = f"{p:g}"
     if axis is None:
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the "
-                           "operation does not have an identity")
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the "
+            "operation does not have an identity"
+        )
     for a in (axis,) if axis.__class__ is int else axis:
         if not array.shape[a]:
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {shown} norm on the dimension {a}because this "
-                               "dimension is empty and the operation does not have an identity")
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {shown} norm on the dimension {a}because this "
+                "dimension is empty and the operation does not have an identity"
+            )
 
 
 def norm(self, p=2, dtype=None):
@@ -105,4 +114,3 @@ def renorm(self, p, dim, maxnorm):
     sizes = vector_norm(self.astype(np.float32) if is_half(self.dtype) else self, p, others, True)
     scale = np.where(sizes > maxnorm, maxnorm / (sizes + sizes.dtype.type(1e-7)), sizes.dtype.type(1))
     return row_major(self * scale.astype(self.dtype, copy=False)).astype(self.dtype, copy=False)
-

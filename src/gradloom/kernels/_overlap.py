@@ -11,10 +11,14 @@ import numpy as np
 from ..memory import address, owner
 
 _CLONE = "Please clone() the tensor before performing the operation."
-_INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory "
-             f"location. {_CLONE}")
-_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-            f"memory location. {_CLONE}")
+_INTERNAL = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    f"location. {_CLONE}"
+)
+_PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    f"memory location. {_CLONE}"
+)
 
 
 def check_no_internal_overlap(array) -> None:
@@ -35,8 +39,12 @@ def check_no_partial_overlap(array, other) -> None:
     if owner(array) is not owner(other) or not np.may_share_memory(array, other):
         return
     if is_dense(array) and is_dense(other):
-        same = (array.shape == other.shape and array.strides == other.strides and array.itemsize == other.itemsize
-                and address(array) == address(other))
+        same = (
+            array.shape == other.shape
+            and array.strides == other.strides
+            and array.itemsize == other.itemsize
+            and address(array) == address(other)
+        )
         if not same:
             raise RuntimeError(_PARTIAL)
 

@@ -27,27 +27,16 @@ def refuse(name: str, dtype: np.dtype, kinds: str) -> None:
 
 
 def describe(
-    name: str,
-    x: np.ndarray,
-    dims: int,
-    kernel: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    ceil_mode: bool,
+    name: str, x: np.ndarray, dims: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Windows:
     kernel = _ints(name, kernel, dims, "kernel_size")
-    stride = (
-        _ints(name, stride, dims, "stride") if not isinstance(stride, Sequence) or len(stride) else kernel
-    )
+    stride = _ints(name, stride, dims, "stride") if not isinstance(stride, Sequence) or len(stride) else kernel
     padding = _ints(name, padding, dims, "padding")
     dilation = _ints(name, dilation, dims, "dilation")
     if min(kernel) < 1:
         raise RuntimeError(f"{name}: kernel size should be greater than zero, but got {list(kernel)}")
     if min(stride) < 1:
-        raise RuntimeError(
-            "stride should not be zero" if min(stride) == 0 else "stride should be greater than zero"
-        )
+        raise RuntimeError("stride should not be zero" if min(stride) == 0 else "stride should be greater than zero")
     if min(dilation) < 1:
         raise RuntimeError(f"dilation should be greater than zero, but got dilation={list(dilation)}")
     if min(padding) < 0:
@@ -62,19 +51,12 @@ def describe(
     output = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        if (
-            ceil_mode and (count - 1) * s >= n + p
-        ):  # the last window may not begin in the padding behind the input
+        if ceil_mode and (count - 1) * s >= n + p:  # the last window may not begin in the padding behind the input
             count -= 1
         output.append(count)
     if min(output) < 1:
-        before, after = (
-            "x".join(map(str, x.shape[-dims - 1 :])),
-            "x".join(map(str, (x.shape[-dims - 1], *output))),
-        )
-        raise RuntimeError(
-            f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small"
-        )
+        before, after = ("x".join(map(str, x.shape[-dims - 1 :])), "x".join(map(str, (x.shape[-dims - 1], *output))))
+        raise RuntimeError(f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small")
     return Windows(size, kernel, stride, padding, dilation, tuple(output))
 
 
@@ -102,9 +84,7 @@ def divisor(windows: Windows, count_include_pad: bool, divisor_override: int | N
     return int(total.flat[0]) if total.min() == total.max() else total
 
 
-def shared_out(
-    name: str, x: np.ndarray, dims: int, output_size: Ints
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shared_out(name: str, x: np.ndarray, dims: int, output_size: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The leading and the output's spatial dimensions, checked."""
     if not isinstance(output_size, int) and len(output_size) not in (1, dims):
         raise RuntimeError(f"{name}: output_size must be {dims}")

@@ -56,16 +56,10 @@ def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.nda
     """
     steps = [volume(windows.size[axis + 1 :]) for axis in range(len(windows.size))]
     inside = [step * d for step, d in zip(steps, windows.dilation, strict=True)]
-    elements = [
-        (sum(a * b for a, b in zip(k, inside, strict=True)), windows.at(k)) for k in windows.offsets()
-    ]
+    elements = [(sum(a * b for a, b in zip(k, inside, strict=True)), windows.at(k)) for k in windows.offsets()]
     dtype = np.min_scalar_type(elements[-1][0])
     found = np.full(out.shape, elements[-1][0], dtype)
-    if (
-        not any(windows.padding)
-        and elements[-1][1] is not None
-        and elements[-1][1][0] == _everywhere(windows)
-    ):
+    if not any(windows.padding) and elements[-1][1] is not None and elements[-1][1][0] == _everywhere(windows):
         candidates = elements[-2::-1]  # no other element equal: it is the last one
     else:
         candidates = elements[::-1]
@@ -198,9 +192,7 @@ def scatter_add(values: np.ndarray, indices: np.ndarray, size: int) -> np.ndarra
 
     def work(planes: slice) -> None:
         target = out[planes]
-        offsets = (
-            np.arange(0, target.size, size)[:, None] if target.size else np.zeros((len(target), 1), np.int64)
-        )
+        offsets = np.arange(0, target.size, size)[:, None] if target.size else np.zeros((len(target), 1), np.int64)
         np.add.at(target.reshape(-1), (indices[planes] + offsets).reshape(-1), values[planes].reshape(-1))
 
     _threads.share(work, _planes(out))

@@ -59,9 +59,7 @@ def _require_full_range(out: np.ndarray) -> None:
     if out.size == 0 or name in ("int64", "float64", "float32", "bfloat16"):
         return
     if name in ("int8", "int16", "int32", "uint8"):
-        raise RuntimeError(
-            "random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16"
-        )
+        raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
     raise NotImplementedError(
         f"\"random_full_64_bits_range_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'"
     )
@@ -122,9 +120,7 @@ def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, i
                 )
     else:
         if low >= high:
-            raise RuntimeError(
-                f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-            )
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         if floating:
             low, high = _raised(dtype, low), _lowered(dtype, high)
             if low >= high:

@@ -30,8 +30,10 @@ def repeat_interleave(repeats, output_size=None):
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (np.int32, np.int64):
         from ..dtype import TYPE_OF, scalar_type_name
-        raise NotImplementedError('"repeat_interleave_cpu" not implemented for '
-                                  f"'{scalar_type_name(TYPE_OF[repeats.dtype])}'")
+
+        raise NotImplementedError(
+            f"\"repeat_interleave_cpu\" not implemented for '{scalar_type_name(TYPE_OF[repeats.dtype])}'"
+        )
     if (repeats < 0).any():
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != repeats.sum():
@@ -119,21 +121,26 @@ def constant_pad_nd(self, pad, value=0):
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * self.ndim:
-        raise RuntimeError("Length of pad should be no more than twice the number of dimensions of the input. Pad "
-                           f"length is {len(pad)}while the input has {self.ndim}dimensions.")
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad "
+            f"length is {len(pad)}while the input has {self.ndim}dimensions."
+        )
     source, target, shape = [_every] * self.ndim, [_every] * self.ndim, list(self.shape)
     for i in range(len(pad) // 2):
         d, before, after = self.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
         n = self.shape[d]
         shape[d] = n + before + after
         if shape[d] < 0:
-            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a "
-                               f"negative output size, which is invalid. Check dimension {d} of your input.")
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {before} and {after} resulted in a "
+                f"negative output size, which is invalid. Check dimension {d} of your input."
+            )
         source[d] = _slice(max(-before, 0), n - max(-after, 0))
         target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
     if max(pad, default=0) <= 0:
         return clone(self[tuple(source)])
     from ._numbers import number_as
+
     out = new_array(shape, self.dtype, suggested_format(self))
     out[...] = number_as(value, self.dtype)
     out[tuple(target)] = self[tuple(source)]
@@ -142,14 +149,17 @@ def constant_pad_nd(self, pad, value=0):
 
 # --- channels and pixels ----------------------------------------------------------------------------------
 
+
 def pixel_shuffle(self, upscale_factor):
     """(..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
     _check_pixels("pixel_shuffle", self, upscale_factor, "upscale_factor")
     *batch, c, h, w = self.shape
     r = upscale_factor
     if c % (r * r):
-        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
-                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+        )
     blocks = self.reshape(prod(batch), c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
     return in_format(_fresh(blocks, (*batch, c // (r * r), h * r, w * r)), suggested_format(self))
 
@@ -161,8 +171,10 @@ def pixel_unshuffle(self, downscale_factor):
     r = downscale_factor
     for name, size, d in (("height", h, -2), ("width", w, -1)):
         if size % r:
-            raise RuntimeError(f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
-                               f"input.size({d})={size} is not divisible by {r}")
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({d})={size} is not divisible by {r}"
+            )
     blocks = self.reshape(prod(batch), c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
     return in_format(_fresh(blocks, (*batch, c * r * r, h // r, w // r)), suggested_format(self))
 
@@ -187,7 +199,8 @@ def _fresh(rearranged, shape):
 
 def _check_pixels(name, array, factor, factor_name):
     if array.ndim < 3:
-        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {array.ndim} "
-                           "dimension(s)")
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {array.ndim} dimension(s)"
+        )
     if factor <= 0:
         raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")

@@ -10,9 +10,9 @@ import numpy as np
 from ._layout import row_major
 
 _SEQUENTIAL = (np.add, np.multiply)  # one element after the other, also where all are in a row
-_NARROW = 8       # columns, up to which rows are reduced column by column
-_MANY = 256       # rows, from which on that is worth it
-_WIDTH = 4096     # elements of the rows that a narrow matrix is folded to
+_NARROW = 8  # columns, up to which rows are reduced column by column
+_MANY = 256  # rows, from which on that is worth it
+_WIDTH = 4096  # elements of the rows that a narrow matrix is folded to
 
 
 def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):

@@ -16,12 +16,14 @@ def widened(function):
 
     The result is rounded to the dtype of the first array, unless it is no floating array.
     """
+
     def kernel(first, *rest):
         kind = first.dtype
         if kind.itemsize != 2 or kind.kind not in "fV":
             return function(first, *rest)
         wide = [x.astype(np.float32) if x.__class__ is np.ndarray and x.dtype is kind else x for x in rest]
         return function(first.astype(np.float32), *wide).astype(kind)
+
     kernel.__name__ = function.__name__
     kernel.__doc__ = function.__doc__
     return kernel
@@ -36,8 +38,9 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
     """The array in the dtype that it has together with a Python number, by Note [Type promotion]."""
     kind, number_kind = array.dtype.kind, value.__class__
     if number_kind is complex and kind != "c":
-        return array.astype(np.complex128 if array.dtype == np.float64 else
-                            default.numpy_complex if kind in "iub" else np.complex64)
+        return array.astype(
+            np.complex128 if array.dtype == np.float64 else default.numpy_complex if kind in "iub" else np.complex64
+        )
     if number_kind is float and kind in "iub":
         return array.astype(default.numpy_float)
     return array.astype(np.int64) if number_kind is int and kind == "b" else array
@@ -78,6 +81,7 @@ def shared(ufunc, first, *rest):
 
     def work(part):
         ufunc(*[x[part] if x.ndim else x for x in flat], out=out[part])
+
     share(work, chunks(first.size))
     return out.reshape(first.shape)
 

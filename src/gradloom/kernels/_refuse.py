@@ -9,7 +9,7 @@ from ..dtype import TYPE_OF, scalar_type_name
 
 def not_implemented(name: str, array: np.ndarray) -> NotImplementedError:
     """The error of an operator that has no kernel for a dtype."""
-    return NotImplementedError(f'"{name}" not implemented for \'{scalar_type_name(TYPE_OF[array.dtype])}\'')
+    return NotImplementedError(f"\"{name}\" not implemented for '{scalar_type_name(TYPE_OF[array.dtype])}'")
 
 
 def refuse(name: str, array: np.ndarray, kinds: str) -> None:

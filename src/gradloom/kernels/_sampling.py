@@ -74,9 +74,7 @@ def _look_up(stream, rows, count):
     if not (rows >= 0).all():
         raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
     if not np.isfinite(rows).all():
-        raise RuntimeError(
-            "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
-        )
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
     wide = rows.astype(np.float32 if rows.dtype != np.float64 else np.float64, copy=False)
     total = np.cumsum(wide, axis=1)
     if rows.shape[1] == 0 or not (total[:, -1] > 0).all():
@@ -176,7 +174,5 @@ def _rejected(uniforms: _Uniforms, rate: float) -> float:
         if k < 0 or (margin < 0.013 and v > margin):
             continue
         log_v = math.log(v) if v else -math.inf
-        if log_v + log_inverse_alpha - math.log(
-            a / (margin * margin) + b
-        ) <= k * log_rate - rate - math.lgamma(k + 1):
+        if log_v + log_inverse_alpha - math.log(a / (margin * margin) + b) <= k * log_rate - rate - math.lgamma(k + 1):
             return k

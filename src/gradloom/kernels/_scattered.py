@@ -77,8 +77,10 @@ def _in_place_copy(self):
 
 def _replaced(out, part, src):
     if part.shape != src.shape:
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-                           f"slice size = {list(part.shape)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
     part[...] = src
     return out
 
@@ -90,7 +92,9 @@ def as_strided_scatter(self, src, size, stride, storage_offset=None):
     out = _in_place_copy(self)
     part = strided_view(out, size, stride, offset_in_elements(out) if storage_offset is None else storage_offset)
     if part.shape != src.shape:
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-                           f"slice size = {list(part.shape)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
     part[...] = src
     return out

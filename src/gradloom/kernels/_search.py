@@ -40,28 +40,37 @@ def bucketize(self, boundaries, out_int32=False, right=False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return _found(boundaries, self if self.__class__ is np.ndarray else np.asarray(self), out_int32,
-                  "right" if right else "left")
+    return _found(
+        boundaries, self if self.__class__ is np.ndarray else np.asarray(self), out_int32, "right" if right else "left"
+    )
 
 
 def _check_shapes(name, sequence, values, sorter):
     if not sequence.ndim:
-        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
-                           f"got boundaries tensor dim(0) and input value's dim({values.ndim}) numel({values.size})"
-                           if not values.ndim else f"{name}: boundaries tensor should have positive dimension, but got "
-                           "0 dimension")
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+            f"got boundaries tensor dim(0) and input value's dim({values.ndim}) numel({values.size})"
+            if not values.ndim
+            else f"{name}: boundaries tensor should have positive dimension, but got 0 dimension"
+        )
     if not values.ndim and sequence.ndim != 1:
-        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
-                           f"got boundaries tensor dim({sequence.ndim}) and input value's dim({values.ndim}) "
-                           f"numel({values.size})")
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+            f"got boundaries tensor dim({sequence.ndim}) and input value's dim({values.ndim}) "
+            f"numel({values.size})"
+        )
     if sequence.ndim != 1 and sequence.shape[:-1] != values.shape[:-1]:
-        raise RuntimeError(f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-                           f"tensor and input value tensor must match, but we got boundaries tensor "
-                           f"{list(sequence.shape)} and input value tensor {list(values.shape)}")
+        raise RuntimeError(
+            f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(sequence.shape)} and input value tensor {list(values.shape)}"
+        )
     if sorter is not None:
         if sorter.shape != sequence.shape:
-            raise RuntimeError(f"{name}: boundary and sorter must have the same size, but got boundary tensor "
-                               f"{list(sequence.shape)}and got sorter tensor {list(sorter.shape)}")
+            raise RuntimeError(
+                f"{name}: boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(sequence.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
         if sorter.dtype != np.int64:
             raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {type_name(sorter)}")
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sequence.shape[-1]):

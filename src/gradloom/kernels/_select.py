@@ -36,9 +36,7 @@ def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return found.view(a.dtype)
 
 
-def bounded(
-    ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None
-) -> np.ndarray:
+def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
     """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype.
 
     Args:

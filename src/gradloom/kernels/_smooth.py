@@ -327,9 +327,7 @@ def halves(self: np.ndarray, dim: int) -> tuple:
     if ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if not -ndim <= dim < ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
     dim %= ndim
     size = self.shape[dim]
     if size % 2:

@@ -32,6 +32,7 @@ def cast(array, dtype):
 
 # --- rows: (sets, elements of a set) ------------------------------------------------------------------------------
 
+
 def row_sum(rows):
     """The sums of the rows of a matrix."""
     return rows @ np.ones(rows.shape[1], rows.dtype)
@@ -71,6 +72,7 @@ def standardize_rows(rows, eps):
             deviation[part] = inverse_deviation(row_dot(block, block) / count, eps)
             block *= deviation[part, None]
             yield part, block
+
     return result, mean, deviation, blocks()
 
 
@@ -99,6 +101,7 @@ def project(h, standardized, scale):
 
 
 # --- channels: (batch, channels, positions) -----------------------------------------------------------------------
+
 
 def is_channels_last(array):
     """Whether the channels of images or volumes, dimension 1, lie innermost in memory."""

@@ -44,13 +44,17 @@ def _moments(name, array, dim, correction, keepdim, refusing):
     n = count(array, axis)
     free = n - (1 if correction is None else correction)
     if free <= 0:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                      "factor (input numel divided by output numel).", UserWarning, stacklevel=5)
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=5,
+        )
     x = widen(array)
     mean = along(x, axis, True) / (n or np.nan)
     spread = x - mean
     if kind.kind == "c":
-        squares = along(spread.real ** 2 + spread.imag ** 2, axis, True)
+        squares = along(spread.real**2 + spread.imag**2, axis, True)
         kind = squares.dtype
     else:
         squares = along(np.multiply(spread, spread, out=spread if spread.__class__ is np.ndarray else None), axis, True)

@@ -15,9 +15,9 @@ from ._precision import is_half
 from ._reduce import reduce
 
 add = np.add.reduce
-_BLOCK = 4096        # the longest sum of one product
-_FEW = 512           # elements, up to which one call of NumPy is as fast as anything
-_ONES: dict = {}     # char of a dtype -> _BLOCK ones; four at most
+_BLOCK = 4096  # the longest sum of one product
+_FEW = 512  # elements, up to which one call of NumPy is as fast as anything
+_ONES: dict = {}  # char of a dtype -> _BLOCK ones; four at most
 
 
 def _ones(char: str, n: int) -> np.ndarray:
@@ -102,7 +102,7 @@ def _added(array, axis, keepdim):
     """By NumPy, which adds pairwise along the innermost dimension only: long other dimensions are cut to blocks."""
     if axis.__class__ is int and array.shape[axis] > _BLOCK and array.dtype.char in "fF":
         moved = np.moveaxis(array, axis, 0)
-        array = np.stack([add(moved[i:i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
+        array = np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
         found = add(array, 0)
         return np.expand_dims(found, axis) if keepdim else found
     found = add(array, axis, None, None, keepdim)

@@ -39,11 +39,15 @@ def put_(self, index, source, accumulate=False):
     if index.dtype != np.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index)}")
     if source.dtype is not self.dtype:
-        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
-                           f"{type_name(self)} and source.dtype = {type_name(source)}")
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{type_name(self)} and source.dtype = {type_name(source)}"
+        )
     if source.size != index.size:
-        raise IndexError("put_(): Expected source and index to have the same number of elements, but got "
-                         f"source.numel() = {source.size}, index.numel() = {index.size}")
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.size}, index.numel() = {index.size}"
+        )
     if index.size and not self.size:
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     _check_range(index, self.size)

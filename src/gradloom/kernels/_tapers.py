@@ -78,8 +78,10 @@ def blackman_window(window_length, dtype=None):
 
 def blackman_window_periodic(window_length, periodic, dtype=None):
     """0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t)."""
+
     def shape(t):
         return 0.42 - 0.5 * np.cos(2 * np.pi * t) + 0.08 * np.cos(4 * np.pi * t)
+
     return _window("blackman_window", window_length, periodic, dtype, shape)
 
 
@@ -95,6 +97,8 @@ def kaiser_window_periodic(window_length, periodic, dtype=None):
 
 def kaiser_window_beta(window_length, periodic, beta, dtype=None):
     """I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta), with the modified Bessel function of order 0."""
+
     def shape(t):
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta)
+
     return _window("kaiser_window", window_length, periodic, dtype, shape)

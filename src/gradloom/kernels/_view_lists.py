@@ -39,11 +39,15 @@ def split_with_sizes(self, split_sizes, dim=0):
     lead = (_every,) * wrap_dim(dim, self.ndim)
     total = self.shape[len(lead)]
     if min(split_sizes, default=0) < 0:
-        raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got "
-                           f"split_sizes={list(split_sizes)}")
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(split_sizes)}"
+        )
     if sum(split_sizes) != total:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
-                           f"dimension {dim}), but got split_sizes={list(split_sizes)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
+            f"dimension {dim}), but got split_sizes={list(split_sizes)}"
+        )
     parts, start = [], 0
     for n in split_sizes:
         parts.append(self[(*lead, _slice(start, start + n))])
@@ -53,6 +57,7 @@ def split_with_sizes(self, split_sizes, dim=0):
 
 # The memory is shared all the same; it is autograd that does not hear of it, and counts versions of each part apart.
 # What has a conjugate or negative bit is resolved.
+
 
 def unsafe_split(self, split_size, dim=0):
     """As `split`, not as views."""

@@ -47,8 +47,10 @@ def view(self, size):
     except ValueError:
         pass  # what is said instead says nothing of NumPy
     infer_size(size, self.size)
-    raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans "
-                       "across two contiguous subspaces). Use .reshape(...) instead.")
+    raise RuntimeError(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two contiguous subspaces). Use .reshape(...) instead."
+    )
 
 
 def reshape_alias(self, size, stride):
@@ -69,19 +71,26 @@ def view_dtype(self, dtype):
     strides = [s // self.itemsize for s in self.strides]
     ratio = dtype.itemsize // self.itemsize
     if ratio > 1 and self.shape[-1] % ratio:
-        raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names} (different element sizes), but "
-                           f"got {self.shape[-1]}")
+        raise RuntimeError(
+            f"self.size(-1) must be divisible by {ratio} to view {names} (different element sizes), but "
+            f"got {self.shape[-1]}"
+        )
     if strides[-1] != 1 and self.shape[-1] > 1:
-        raise RuntimeError(f"self.stride(-1) must be 1 to view {names} (different element sizes), but got "
-                           f"{strides[-1]}")
+        raise RuntimeError(
+            f"self.stride(-1) must be 1 to view {names} (different element sizes), but got {strides[-1]}"
+        )
     if ratio > 1:
         if offset_in_elements(self) % ratio:
-            raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names} (different "
-                               f"element sizes), but got {offset_in_elements(self)}")
+            raise RuntimeError(
+                f"self.storage_offset() must be divisible by {ratio} to view {names} (different "
+                f"element sizes), but got {offset_in_elements(self)}"
+            )
         for d, s in enumerate(strides[:-1]):
             if s % ratio:
-                raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} to view {names} (different "
-                                   f"element sizes), but got {s}")
+                raise RuntimeError(
+                    f"self.stride({d}) must be divisible by {ratio} to view {names} (different "
+                    f"element sizes), but got {s}"
+                )
     return self.view(dtype)
 
 
@@ -90,9 +99,11 @@ def expand(self, size, implicit=False):
     old_shape, old_strides = self.shape, self.strides
     lead = len(size) - len(old_shape)
     if lead < 0:
-        raise RuntimeError(f"expand({type_text(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
-                           f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
-                           f"the number of dimensions in the tensor ({self.ndim})")
+        raise RuntimeError(
+            f"expand({type_text(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
+            f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({self.ndim})"
+        )
     shape, strides, step = [], [], self.itemsize
     for d in range(len(size) - 1, -1, -1):
         n = size[d]
@@ -103,12 +114,15 @@ def expand(self, size, implicit=False):
             elif old == 1 and n >= 0:
                 stride = 0
             else:
-                raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
-                                   f"non-singleton dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: "
-                                   f"{list(old_shape)}")
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
+                    f"non-singleton dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: "
+                    f"{list(old_shape)}"
+                )
         elif n < 0:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
-                               f"dimension {d}")
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {d}"
+            )
         else:
             stride = step if n == 1 and old_shape else 0  # NumPy would have 0 for both
         shape.append(n)
@@ -135,9 +149,11 @@ def expand(self, size, implicit=False):
 def permute(self, dims):
     """A view with the dimensions in another order."""
     if len(dims) != self.ndim:
-        raise RuntimeError(f"permute(): number of dimensions in the tensor input does not match the length of the "
-                           f"desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to "
-                           f"len(dims) = {len(dims)}")
+        raise RuntimeError(
+            f"permute(): number of dimensions in the tensor input does not match the length of the "
+            f"desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to "
+            f"len(dims) = {len(dims)}"
+        )
     try:
         return self.transpose(dims)
     except ValueError:
@@ -226,8 +242,9 @@ def select(self, dim, index):
     try:
         return self[(_every,) * dim + (index, ...)]
     except IndexError:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension "
-                         f"{dim}") from None
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
+        ) from None
 
 
 def slice(self, dim=0, start=None, end=None, step=1):

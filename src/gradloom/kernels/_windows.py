@@ -100,9 +100,7 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
     return result
 
 
-def window_view(
-    block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1
-) -> np.ndarray:
+def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
     """A view of what `padded` returned, without a copy, with the windows of its `rows` first output
     positions: (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if
     `channels_last`."""
@@ -134,9 +132,7 @@ def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> lis
     if n * rows * row_bytes <= 1 << 17:  # too little to be worth a thread
         return [(slice(0, n), everything)]
     if rows * row_bytes <= block_bytes and n >= _threads.get_num_threads():
-        return [
-            (images, everything) for images in _threads.chunks(n, block_bytes // max(1, rows * row_bytes))
-        ]
+        return [(images, everything) for images in _threads.chunks(n, block_bytes // max(1, rows * row_bytes))]
     parts = _threads.chunks(rows, block_bytes // max(1, row_bytes))
     return [(slice(i, i + 1), part) for i in range(n) for part in parts]
 

@@ -114,8 +114,7 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
     ndim = self.ndim
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], "
-            f"but got {dim})"
+            f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
         )
     if half_to_float:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
@@ -125,9 +124,7 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
     return widen(self)
 
 
-def softmax_backward(
-    grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
-) -> np.ndarray:
+def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
     refuse("softmax_backward_lastdim_kernel_impl", grad_output, "c")
     out = widen(output)
@@ -137,9 +134,7 @@ def softmax_backward(
     return found if found.dtype is input_dtype else found.astype(input_dtype)
 
 
-def log_softmax_backward(
-    grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
-) -> np.ndarray:
+def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
     refuse("log_softmax_backward_lastdim_kernel_impl", grad_output, "c")
     grad = widen(grad_output)

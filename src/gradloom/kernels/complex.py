@@ -58,12 +58,14 @@ def neg_view(self):
     if self.dtype.kind == "b":
         raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
     from ..bits import negated
+
     return negated(self)
 
 
 def _load():
     global _conjugated
     from ..bits import conjugated
+
     _conjugated = conjugated
     return conjugated
 
@@ -84,8 +86,10 @@ def view_as_real(self):
     if type(self) is np.ndarray:
         return self[..., None].view(self.real.dtype)
     if self.conj_bit:
-        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors: the memory holds their "
-                           "conjugates. Use self.resolve_conj(), which makes a copy, or view_as_real(self.conj()).")
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors: the memory holds their "
+            "conjugates. Use self.resolve_conj(), which makes a copy, or view_as_real(self.conj())."
+        )
     return self.through(view_as_real)
 
 
@@ -96,8 +100,10 @@ def view_as_complex(self):
         RuntimeError: if the memory is not laid out in pairs, or for other dtypes.
     """
     if self.dtype.char not in "fd":
-        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-                           f"scalar type: {scalar_type_name(TYPE_OF[self.dtype])}")
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {scalar_type_name(TYPE_OF[self.dtype])}"
+        )
     if self.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if self.shape[-1] != 2:

@@ -83,8 +83,7 @@ def convolution_backward(
     spatial = (windows.size if transposed else windows.output)[-(input.ndim - 2) :]
     if grad_output.shape != (len(input), channels, *spatial):
         raise RuntimeError(
-            f"expected grad_output of shape {[len(input), channels, *spatial]}, "
-            f"but got {list(grad_output.shape)}"
+            f"expected grad_output of shape {[len(input), channels, *spatial]}, but got {list(grad_output.shape)}"
         )
     g, x, w = _computable(grad_output, input, weight)
     order = _format(input, weight)
@@ -114,9 +113,7 @@ def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, 
     fits."""
     x, lead = _batched(input, 3, "3D or 4D (batch mode)")
     windows = _blocks_of(x.shape[2:], kernel_size, dilation, padding, stride)
-    view = window_view(
-        padded(x, windows, slice(0, windows.output[0]), False), windows, windows.output[0], False
-    )
+    view = window_view(padded(x, windows, slice(0, windows.output[0]), False), windows, windows.output[0], False)
     columns = x.shape[1] * volume(windows.kernel)
     return np.array(view, order="C").reshape(*lead, columns, volume(windows.output))
 
@@ -183,8 +180,7 @@ def _geometry(
     if transposed:
         small = spatial
         large = tuple(
-            (n - 1) * s - 2 * p + r + e
-            for n, s, p, r, e in zip(spatial, stride, padding, reach, extra, strict=True)
+            (n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(spatial, stride, padding, reach, extra, strict=True)
         )
         if min(large) < 0:
             raise RuntimeError(
@@ -198,9 +194,7 @@ def _geometry(
             )
     else:
         large = spatial
-        small = tuple(
-            (n + 2 * p - r) // s + 1 for n, s, p, r in zip(spatial, stride, padding, reach, strict=True)
-        )
+        small = tuple((n + 2 * p - r) // s + 1 for n, s, p, r in zip(spatial, stride, padding, reach, strict=True))
         if min(small) < 1:
             reached = tuple(n + 2 * p for n, p in zip(spatial, padding, strict=True))
             raise RuntimeError(
@@ -311,9 +305,7 @@ def _batched(input: np.ndarray, dims: int, ranks: str) -> tuple[np.ndarray, tupl
     return (input[None], ()) if input.ndim == dims else (input, input.shape[:1])
 
 
-def _blocks_of(
-    size: tuple[int, ...], kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
-) -> Windows:
+def _blocks_of(size: tuple[int, ...], kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Windows:
     kernel, dilation = as_tuple(kernel_size, 2, "kernel_size"), as_tuple(dilation, 2, "dilation")
     padding, stride = as_tuple(padding, 2, "padding"), as_tuple(stride, 2, "stride")
     for name, values in (("kernel size", kernel), ("stride", stride), ("dilation", dilation)):

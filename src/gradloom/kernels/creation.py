@@ -28,24 +28,63 @@ from ._tapers import (
 )
 
 __all__ = [
-    "arange", "arange_start", "arange_start_step", "bartlett_window", "bartlett_window_periodic", "blackman_window",
-    "blackman_window_periodic", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "eye_m", "full",
-    "full_like", "hamming_window", "hamming_window_alpha", "hamming_window_alpha_beta", "hamming_window_periodic",
-    "hann_window", "hann_window_periodic", "kaiser_window", "kaiser_window_beta", "kaiser_window_periodic", "linspace",
-    "linspace_tensors", "logspace", "logspace_tensors", "new_empty", "new_empty_strided", "new_full", "new_ones",
-    "new_zeros", "ones", "ones_like", "range_end", "range_end_step", "scalar_tensor", "tril_indices", "triu_indices",
-    "zeros", "zeros_like",
+    "arange",
+    "arange_start",
+    "arange_start_step",
+    "bartlett_window",
+    "bartlett_window_periodic",
+    "blackman_window",
+    "blackman_window_periodic",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "eye",
+    "eye_m",
+    "full",
+    "full_like",
+    "hamming_window",
+    "hamming_window_alpha",
+    "hamming_window_alpha_beta",
+    "hamming_window_periodic",
+    "hann_window",
+    "hann_window_periodic",
+    "kaiser_window",
+    "kaiser_window_beta",
+    "kaiser_window_periodic",
+    "linspace",
+    "linspace_tensors",
+    "logspace",
+    "logspace_tensors",
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones",
+    "ones_like",
+    "range_end",
+    "range_end_step",
+    "scalar_tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+    "zeros_like",
 ]
 
 
 def _checked(size, name=None):
     if min(size, default=0) < 0:
-        raise RuntimeError(f"{name}: Dimension size must be non-negative." if name else
-                           f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+        raise RuntimeError(
+            f"{name}: Dimension size must be non-negative."
+            if name
+            else f"Trying to create tensor with negative dimension {min(size)}: {list(size)}"
+        )
     return size
 
 
 # --- of a given size --------------------------------------------------------------------------------------
+
 
 def zeros(size, dtype=None):
     """Zeros, of the default floating type unless told."""
@@ -87,8 +126,9 @@ def scalar_tensor(s, dtype=None):
 def empty_strided(size, stride, dtype=None):
     """Memory whose contents are not set, with strides in elements."""
     if len(size) != len(stride):
-        raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides "
-                           f"({len(stride)})")
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
     if min(stride, default=0) < 0:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     span = 1 + sum([(n - 1) * s for n, s in zip(_checked(size), stride, strict=True)])
@@ -98,12 +138,16 @@ def empty_strided(size, stride, dtype=None):
 def empty_permuted(size, physical_layout, dtype=None):
     """Memory whose contents are not set; `physical_layout` lists the dimensions from the outermost in memory on."""
     if len(physical_layout) != len(size):
-        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
-                           f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(physical_layout)}")
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(physical_layout)}"
+        )
     for i, d in enumerate(physical_layout):
         if not 0 <= d < len(size):
-            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at "
-                               f"index {i}).  NB: negative dims not currently supported; file an issue if you want it.")
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at "
+                f"index {i}).  NB: negative dims not currently supported; file an issue if you want it."
+            )
         if d in physical_layout[:i]:
             raise RuntimeError("Duplicate dim not allowed")
     made = np.empty([size[d] for d in physical_layout], default.numpy_float if dtype is None else dtype)
@@ -111,6 +155,7 @@ def empty_permuted(size, physical_layout, dtype=None):
 
 
 # --- like another array -----------------------------------------------------------------------------------
+
 
 def zeros_like(self, dtype=None, memory_format=None):
     """Zeros in the shape of `self`."""
@@ -161,6 +206,7 @@ def new_full(self, size, fill_value, dtype=None):
 
 # --- ranges -----------------------------------------------------------------------------------------------
 
+
 def arange(end, dtype=None):
     """0, 1, ... below `end`."""
     return arange_start_step(0, end, 1, dtype)
@@ -184,7 +230,8 @@ def _range_length(start, end, step) -> float:
 def _refuse(name, dtype, kinds):
     if dtype.kind in kinds:
         from ..dtype import TYPE_OF, scalar_type_name
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{scalar_type_name(TYPE_OF[dtype])}\'')
+
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_type_name(TYPE_OF[dtype])}'")
 
 
 def arange_start_step(start, end, step=1, dtype=None):
@@ -277,12 +324,15 @@ def _number(value, name):
     if not isinstance(value, np.ndarray):
         return value
     if value.ndim:
-        raise RuntimeError(f"linspace only supports 0-dimensional start and end tensors, but got {name} with "
-                           f"{value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"linspace only supports 0-dimensional start and end tensors, but got {name} with "
+            f"{value.ndim} dimension(s)."
+        )
     return value.item()
 
 
 # --- matrices ---------------------------------------------------------------------------------------------
+
 
 def eye(n, dtype=None):
     """The identity matrix."""

@@ -91,4 +91,3 @@ from ._elementwise_unary import (
     zero_,
 )
 from ._reduced import like
-

@@ -33,9 +33,7 @@ def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.
     return narrow(total if reduction == SUM else mean_of(total, d.size), dtype)
 
 
-def mse_loss_backward(
-    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
-) -> np.ndarray:
+def mse_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
     """2 * (self - target) * grad_output, divided by the number of elements if the loss was their mean."""
     dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
@@ -55,9 +53,7 @@ def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
     return narrow(np.multiply(slope, grad), dtype)
 
 
-def smooth_l1_loss(
-    self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0
-) -> np.ndarray:
+def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0) -> np.ndarray:
     """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced.
 
     Raises:
@@ -135,15 +131,12 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     """
     shape = common_shape(self, target)
     if shape != self.shape:
-        raise RuntimeError(
-            f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
     if self.dtype.kind in "iub":
         from ..dtype import TYPE_OF, scalar_type_name
 
         raise RuntimeError(
-            "result type Float can't be cast to the desired output type "
-            f"{scalar_type_name(TYPE_OF[self.dtype])}"
+            f"result type Float can't be cast to the desired output type {scalar_type_name(TYPE_OF[self.dtype])}"
         )
     losses = np.asarray(np.multiply(self, target))
     np.negative(losses, out=losses)
@@ -170,9 +163,7 @@ def soft_margin_loss_backward(
     return _chain(grad_output, slope, reduction, self.dtype, -1.0)
 
 
-def binary_cross_entropy(
-    self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN
-) -> np.ndarray:
+def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN) -> np.ndarray:
     """-(t * log(x) + (1 - t) * log(1 - x)) with logarithms not below -100, times the weight; reduced.
 
     Raises:

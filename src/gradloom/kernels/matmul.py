@@ -59,14 +59,11 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
         raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
     if self.shape[1] != vec.shape[0]:
         raise RuntimeError(
-            f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), "
-            f"vec ({vec.shape[0]})"
+            f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})"
         )
     if self.dtype is not vec.dtype:
         found, other = scalar_type_name(TYPE_OF[self.dtype]), scalar_type_name(TYPE_OF[vec.dtype])
-        raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}"
-        )
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}")
     return product(self, vec, "addmv_impl_cpu")
 
 
@@ -100,14 +97,11 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
     n, m = mat.shape
     if m != vec.shape[0] or self.shape not in ((n,), (1,), ()):
         raise RuntimeError(
-            f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec "
-            f"({vec.shape[0]})"
+            f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec ({vec.shape[0]})"
         )
     if not self.dtype is mat.dtype is vec.dtype:
         names = [scalar_type_name(TYPE_OF[a.dtype]) for a in (self, mat, vec)]
-        raise RuntimeError(
-            "addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names)
-        )
+        raise RuntimeError("addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names))
     found = product(mat, vec, "addmv_impl_cpu", keep_wide=True)
     if is_half(self.dtype):  # numbers are rounded, and so is beta * self
         beta, alpha = number_as(beta, self.dtype), number_as(alpha, self.dtype).astype(np.float32)
@@ -132,9 +126,7 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
         return found if not beta else found | self
     if kind in "iu" and (beta.__class__ is float or alpha.__class__ is float):
         name = "beta" if beta.__class__ is float else "alpha"
-        raise RuntimeError(
-            f"For integral input tensors, argument {name} must not be a floating point number."
-        )
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     if is_half(self.dtype):  # each step is rounded
         found = np.multiply.outer(vec1 * number_as(alpha, self.dtype), vec2)
         return as_operands(found + self * number_as(beta, self.dtype) if beta else found, self)
@@ -182,13 +174,10 @@ def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarr
     if ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if not -ndim <= dim < ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
     if self.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and "
-            f"{other.shape[dim]}"
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and {other.shape[dim]}"
         )
     if self.dtype is not other.dtype:
         raise RuntimeError(

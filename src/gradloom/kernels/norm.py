@@ -35,6 +35,7 @@ def _stored(input, *parameters):
 
 # --- batches ----------------------------------------------------------------------------------------------------------
 
+
 def _check_batch_norm(input, training, **parameters):
     channels = input.shape[1]
     for name, value in parameters.items():
@@ -88,8 +89,9 @@ def _by_batch(values, running_mean, running_var, momentum, eps):
     return centred, mean, inverse_deviation(squares / count, eps)
 
 
-def native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
-                               output_mask):
+def native_batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+):
     """Gradients of `native_batch_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "batch_norm_backward")
     last = is_channels_last(input)
@@ -117,31 +119,41 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
             grad_input = grad * scale[:, None]
         grad_input = from_channels(grad_input.astype(input.dtype, copy=False), input.shape, last)
     stored = _stored(input, weight)
-    return (grad_input, cast(grad_weight, stored) if output_mask[1] else None,
-            cast(grad_sum, stored) if output_mask[2] else None)
+    return (
+        grad_input,
+        cast(grad_weight, stored) if output_mask[1] else None,
+        cast(grad_sum, stored) if output_mask[2] else None,
+    )
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
 
+
 def _check_layer_norm(input, normalized_shape, weight, bias):
     shape = list(normalized_shape)
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-                           f"element, but got normalized_shape = {shape}")
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {shape}"
+        )
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and list(value.shape) != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                               f"{list(value.shape)} and normalized_shape = {shape}")
-    if list(input.shape[-len(shape):]) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(value.shape)} and normalized_shape = {shape}"
+            )
+    if list(input.shape[-len(shape) :]) != shape:
         inner = "".join(f", {n}" for n in shape)
-        raise RuntimeError(f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
-                           f"size{list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
+            f"size{list(input.shape)}"
+        )
 
 
 def _rows(array, normalized_shape, work):
     """`array` as a contiguous matrix whose rows are normalised."""
     count = prod(normalized_shape)
-    outer = prod(array.shape[:array.ndim - len(normalized_shape)])
+    outer = prod(array.shape[: array.ndim - len(normalized_shape)])
     return np.ascontiguousarray(cast(array, work)).reshape(outer, count)
 
 
@@ -168,9 +180,12 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             block *= weight
         if bias is not None:
             block += bias
-    outer = (*input.shape[:input.ndim - len(normalized_shape)], *(1,) * len(normalized_shape))
-    return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(outer),
-            cast(deviation, stored).reshape(outer))
+    outer = (*input.shape[: input.ndim - len(normalized_shape)], *(1,) * len(normalized_shape))
+    return (
+        result.reshape(input.shape).astype(input.dtype, copy=False),
+        cast(mean, stored).reshape(outer),
+        cast(deviation, stored).reshape(outer),
+    )
 
 
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
@@ -191,11 +206,15 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         if output_mask[0]:
             project(g if weight is None else g * flat, block, deviation[part])
     grad_bias = cast(column_sum(grad), stored).reshape(normalized_shape) if output_mask[2] else None
-    return (grad_input.reshape(input.shape).astype(input.dtype, copy=False) if output_mask[0] else None,
-            cast(grad_weight, stored).reshape(normalized_shape) if output_mask[1] else None, grad_bias)
+    return (
+        grad_input.reshape(input.shape).astype(input.dtype, copy=False) if output_mask[0] else None,
+        cast(grad_weight, stored).reshape(normalized_shape) if output_mask[1] else None,
+        grad_bias,
+    )
 
 
 # --- groups of channels ----------------------------------------------------------------------------------------------
+
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Each of `group` groups of the C channels of (N, C, *), with HxW positions, standardised.
@@ -207,8 +226,9 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     rows = np.ascontiguousarray(cast(input, work)).reshape(N * group, C // group * HxW)
     stored = _stored(input, weight, bias)
     # The parameters of each row, which holds one group of one sample.
-    weight, bias = (None if p is None else np.tile(cast(p, work).reshape(group, C // group, 1), (N, 1, 1))
-                    for p in (weight, bias))
+    weight, bias = (
+        None if p is None else np.tile(cast(p, work).reshape(group, C // group, 1), (N, 1, 1)) for p in (weight, bias)
+    )
     result, mean, deviation, blocks = standardize_rows(rows, eps)
     for part, block in blocks:
         by_channel = block.reshape(len(block), C // group, HxW)
@@ -243,6 +263,8 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             project(weighted, block, deviation[part])
     if output_mask[0]:
         grad_input = in_format(grad_input.reshape(input.shape).astype(input.dtype, copy=False), suggested_format(input))
-    return (grad_input if output_mask[0] else None,
-            cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
-            cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None)
+    return (
+        grad_input if output_mask[0] else None,
+        cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
+        cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None,
+    )

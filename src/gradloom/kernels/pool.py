@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 
 from gradloom.device import memory_format
-from gradloom.kernels import _pool_arguments as arguments
-from gradloom.kernels import _pool_windows as over
+from gradloom.kernels import _pool_arguments as arguments, _pool_windows as over
 from gradloom.kernels._layout import in_format, suggested_format
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, volume
 
@@ -149,17 +148,14 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
     sizes."""
     if grad_output.shape[:-dims] != self.shape[:-dims]:
         raise RuntimeError(
-            f"expected grad_output with leading sizes {list(self.shape[:-dims])}, "
-            f"but got {list(grad_output.shape)}"
+            f"expected grad_output with leading sizes {list(self.shape[:-dims])}, but got {list(grad_output.shape)}"
         )
     arguments.refuse(f"adaptive_avg_pool{dims}d_backward", grad_output.dtype, "c")
     grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)
     for axis in range(-dims, 0):
         wide = np.zeros((*grad.shape[:axis], self.shape[axis], *grad.shape[axis:][1:]), grad.dtype)
         for i, part in enumerate(over.shares(self.shape[axis], grad_output.shape[axis])):
-            wide[over.select(axis, part)] += grad[over.select(axis, slice(i, i + 1))] / (
-                part.stop - part.start
-            )
+            wide[over.select(axis, part)] += grad[over.select(axis, slice(i, i + 1))] / (part.stop - part.start)
         grad = wide
     return in_format(grad.astype(grad_output.dtype, copy=False), _order(dims, self))
 
@@ -185,9 +181,7 @@ def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[n
 
 
 @np.errstate(all="ignore")
-def adaptive_max_pool_backward(
-    dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray
-) -> np.ndarray:
+def adaptive_max_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """The gradient of `self`; see max_pool_with_indices_backward."""
     return _scatter(f"adaptive_max_pool{dims}d_backward", dims, grad_output, self, indices)
 
@@ -213,29 +207,22 @@ def max_unpool(
     wrong = indices[(indices < 0) | (indices >= volume(output))]
     if wrong.size:
         raise RuntimeError(
-            f"Found an invalid max index: {wrong[0]} "
-            f"(output volumes are of size {'x'.join(map(str, output))})"
+            f"Found an invalid max index: {wrong[0]} (output volumes are of size {'x'.join(map(str, output))})"
         )
     out = np.zeros((volume(lead), volume(output)), self.dtype)
     rows = np.arange(len(out))[:, None]
-    out[rows, indices.reshape(len(out), volume(self.shape[-dims:]))] = (
-        self.reshape(len(out), -1) if self.size else 0
-    )
+    out[rows, indices.reshape(len(out), volume(self.shape[-dims:]))] = self.reshape(len(out), -1) if self.size else 0
     return in_format(out.reshape(*lead, *output), suggested_format(self) if dims == 2 else None)
 
 
-def _scatter(
-    name: str, dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray
-) -> np.ndarray:
+def _scatter(name: str, dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray) -> np.ndarray:
     if grad_output.shape != indices.shape or grad_output.shape[:-dims] != self.shape[:-dims]:
         raise RuntimeError(
             f"{name}: grad_output {list(grad_output.shape)}, indices {list(indices.shape)} and input "
             f"{list(self.shape)} do not belong together"
         )
     planes = volume(self.shape[:-dims])
-    values = grad_output.astype(compute_dtype(grad_output.dtype), copy=False).reshape(
-        planes, -1 if planes else 0
-    )
+    values = grad_output.astype(compute_dtype(grad_output.dtype), copy=False).reshape(planes, -1 if planes else 0)
     grad = over.scatter_add(values, indices.reshape(values.shape), volume(self.shape[-dims:]))
     order = _order(dims, self, name.startswith("max"))
     return in_format(grad.reshape(self.shape).astype(grad_output.dtype, copy=False), order)
@@ -254,18 +241,12 @@ max_pool1d_with_indices_backward, max_pool2d_with_indices_backward, max_pool3d_w
     partial(max_pool_with_indices_backward, dims) for dims in _all_dims
 )
 avg_pool1d, avg_pool2d, avg_pool3d = (partial(avg_pool, dims) for dims in _all_dims)
-avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (
-    partial(avg_pool_backward, dims) for dims in _all_dims
-)
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
-    partial(adaptive_avg_pool, dims) for dims in _all_dims
-)
+avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (partial(avg_pool_backward, dims) for dims in _all_dims)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (partial(adaptive_avg_pool, dims) for dims in _all_dims)
 adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (
     partial(adaptive_avg_pool_backward, dims) for dims in _all_dims
 )
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
-    partial(adaptive_max_pool, dims) for dims in _all_dims
-)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (partial(adaptive_max_pool, dims) for dims in _all_dims)
 adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = (
     partial(adaptive_max_pool_backward, dims) for dims in _all_dims
 )

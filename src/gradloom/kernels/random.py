@@ -24,6 +24,7 @@ def _size(size):
 
 # --- of a given size ----------------------------------------------------------------------------------------
 
+
 def rand(size, dtype=None, generator=None):
     """Uniform in [0, 1), of the default floating type unless told."""
     return _draws.uniform(generator or default_stream, _size(size), default.numpy_float if dtype is None else dtype)
@@ -82,6 +83,7 @@ def normal_float_float(mean, std, size, generator=None, dtype=None):
 
 
 # --- like another array -------------------------------------------------------------------------------------
+
 
 def rand_like(self, dtype=None, memory_format=None, generator=None):
     """Uniform in [0, 1), in the shape of `self`."""
@@ -154,6 +156,7 @@ def multinomial(self, num_samples, replacement=False, generator=None):
 
 # --- in place -----------------------------------------------------------------------------------------------
 
+
 def normal_(self, mean=0.0, std=1.0, generator=None):
     """Fill with normal numbers."""
     return _draws.normal_(generator or default_stream, writable(self), mean, std)
@@ -206,6 +209,7 @@ def random_to_(self, high, generator=None):
 
 # --- dropout ------------------------------------------------------------------------------------------------
 
+
 def native_dropout(input, p, train):
     """(input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
     if not input.size:
@@ -213,8 +217,7 @@ def native_dropout(input, p, train):
     if train is False:
         return input.copy(order="K"), np.ones_like(input, np.bool_)
     if input.dtype.kind in "iub":
-        raise RuntimeError("result type Float can't be cast to the desired output type "
-                           f"{scalar_name(input.dtype)}")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_name(input.dtype)}")
     return _draws.native_dropout(default_stream, input, p)
 
 

@@ -75,8 +75,10 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
     kind = self.dtype if dtype is None else dtype
     if kind.kind not in "fcV":
         what = "Input" if dtype is None else "Optional"
-        raise RuntimeError(f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
-                           f"complex dtype. Got: {scalar_type_name(TYPE_OF[kind])}")
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
+            f"complex dtype. Got: {scalar_type_name(TYPE_OF[kind])}"
+        )
     axis = axes(dim, self.ndim)
     half = is_half(kind)
     found = sum_over(cast(self, kind), axis, keepdim, np.dtype(np.float32) if half else kind)
@@ -115,6 +117,7 @@ def _prod(self, axis, keepdim, dtype):
 
 
 # --- logic ----------------------------------------------------------------------------------------------------------
+
 
 def all(self):
     """Whether all elements are true. As a bool, or as uint8 for uint8."""
@@ -163,6 +166,7 @@ def count_nonzero(self, dim=None):
 
 
 # --- others ----------------------------------------------------------------------------------------------------------
+
 
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to overflow."""

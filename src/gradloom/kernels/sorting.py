@@ -83,7 +83,7 @@ def _from_best_blocks(rows, k, largest):
     """
     n = rows.shape[-1]
     blocks = n // _BLOCK
-    whole = rows[..., :blocks * _BLOCK].reshape(*rows.shape[:-1], blocks, _BLOCK)
+    whole = rows[..., : blocks * _BLOCK].reshape(*rows.shape[:-1], blocks, _BLOCK)
     # NaN is the greatest element: np.maximum finds it, np.fmin passes it by.
     best = (np.maximum if largest else np.fmin).reduce(whole, -1)
     chosen = np.sort(order(best, -1, largest)[..., :k], -1)

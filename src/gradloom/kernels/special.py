@@ -10,13 +10,16 @@ from ._refuse import not_implemented, refuse
 
 def _of_scipy(name: str, *scipy_names: str):
     """A kernel that is a SciPy ufunc, or the first of several applied to the others' result; halves are widened."""
+
     @widened
     def kernel(self, *others):
         import scipy.special
+
         refuse(name, self, "c")
         for scipy_name in scipy_names:
             self = shared(getattr(scipy.special, scipy_name), self, *others)
         return self
+
     kernel.__name__ = name
     kernel.__doc__ = f"SciPy's {scipy_names[0]}."
     return kernel
@@ -36,6 +39,7 @@ scaled_modified_bessel_k1 = _of_scipy("scaled_modified_bessel_k1", "k1e")
 def airy_ai(x):
     """The Airy function Ai."""
     from scipy.special import airy
+
     return np.asarray(airy(x)[0], x.dtype)
 
 
@@ -58,6 +62,7 @@ def entr(self):
 def ndtr(self):
     """The distribution function of the standard normal distribution."""
     from scipy.special import ndtr
+
     return shared(ndtr, self)
 
 
@@ -82,6 +87,7 @@ def xlog1py_by_scalar(self, other):
 def zeta(self, other):
     """The Hurwitz zeta function, the sum of `(k + other)**-self` over k >= 0."""
     from scipy.special import zeta
+
     refuse("zeta", self, "c")
     return np.asarray(zeta(self, other), self.dtype)
 
@@ -107,9 +113,11 @@ def _number(name, value, array):
 
 def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
     """A polynomial of SciPy at x (at 2 x - 1 if shifted), plus `previous` times the one of the next lower degree."""
+
     @widened
     def kernel(x, n):
         import scipy.special
+
         evaluate = getattr(scipy.special, scipy_name)
         degree = np.trunc(n).astype(np.int64)
         wide = np.asarray(x, np.float64)
@@ -119,6 +127,7 @@ def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
         if previous:
             found = found + np.where(degree > 0, previous * evaluate(np.maximum(degree - 1, 0), wide), 0)
         return np.where(degree < 0, 0, found).astype(x.dtype)
+
     kernel.__name__ = scipy_name
     return kernel
 

@@ -37,6 +37,16 @@ else:
     from gradloom.nn.modules import *
 
     __all__ = sorted(  # noqa: PLE0605
-        [*modules.__all__, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional",
-         "init", "modules", "parameter", "utils"]
+        [
+            *modules.__all__,
+            "Buffer",
+            "Parameter",
+            "UninitializedBuffer",
+            "UninitializedParameter",
+            "functional",
+            "init",
+            "modules",
+            "parameter",
+            "utils",
+        ]
     )

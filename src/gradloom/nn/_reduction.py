@@ -20,8 +20,7 @@ def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warni
     name = "none" if reduce is not None and not reduce else "sum" if summed else "mean"
     if emit_warning:
         warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-            stacklevel=4,
+            f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.", stacklevel=4
         )
     return name
 

@@ -111,6 +111,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
         softshrink as softshrink,
         threshold_ as threshold_,
     )
+
     logsigmoid = _log_sigmoid
 else:
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605

@@ -24,7 +24,8 @@ class _ParameterMeta(type(Tensor)):
 
     def __instancecheck__(cls, instance: object) -> bool:
         return type.__instancecheck__(cls, instance) or (
-            cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False))
+            cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        )
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
@@ -96,6 +97,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 # --- without a shape ------------------------------------------------------------------------------------------------
 
+
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer has no shape yet.
 
@@ -105,7 +107,7 @@ def is_lazy(param: Any) -> bool:
     return isinstance(param, UninitializedTensorMixin)
 
 
-_values: Any = TensorBase._array     # where a tensor's array is, which the classes below hide
+_values: Any = TensorBase._array  # where a tensor's array is, which the classes below hide
 
 
 class UninitializedTensorMixin:
@@ -118,18 +120,22 @@ class UninitializedTensorMixin:
 
     @property
     def _array(self) -> NoReturn:
-        raise ValueError("Attempted to use an uninitialized parameter: it has no shape and no values yet. A lazy "
-                         "module gets them from its first input: call `forward` with one before you use its "
-                         "parameters, or call `materialize` yourself")
+        raise ValueError(
+            "Attempted to use an uninitialized parameter: it has no shape and no values yet. A lazy "
+            "module gets them from its first input: call `forward` with one before you use its "
+            "parameters, or call `materialize` yourself"
+        )
 
     _operand = _array
 
     @property
     def shape(self) -> NoReturn:
         """Raises RuntimeError: there is none."""
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. If this happens in "
-                           "`load_state_dict`, an uninitialized parameter would be loaded into an initialized one: "
-                           "call `forward` of the lazy module first")
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. If this happens in "
+            "`load_state_dict`, an uninitialized parameter would be loaded into an initialized one: "
+            "call `forward` of the lazy module first"
+        )
 
     @property
     def dtype(self) -> Any:
@@ -240,8 +246,13 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     cls_to_become: type[Tensor] = Tensor
     __torch_function__: Any = disabled_torch_function
 
-    def __new__(cls, requires_grad: bool = False, device: Device | None = None, dtype: DType | None = None,
-                persistent: bool = True) -> Self:
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> Self:
         out: Any = gl.empty(0, device=device, dtype=dtype).requires_grad_(requires_grad)
         out.persistent, out._is_buffer = persistent, True
         out.__class__ = cls

@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Registration", "define", "overload_of", "register"]
 
 
-def define(text: str, derivatives: str | None = None, *, namespace: str = "user",
-           kernels: Iterable[Callable[..., Any]] = (), helpers: Iterable[Callable[..., Any]] = ()) -> Definition:
+def define(
+    text: str,
+    derivatives: str | None = None,
+    *,
+    namespace: str = "user",
+    kernels: Iterable[Callable[..., Any]] = (),
+    helpers: Iterable[Callable[..., Any]] = (),
+) -> Definition:
     """Define operators from YAML entries, for this process: `gradloom generate` without a file.
 
     Args:
@@ -51,7 +57,8 @@ def define(text: str, derivatives: str | None = None, *, namespace: str = "user"
     from importlib import import_module
 
     found: Definition = import_module("gradloom.tools.define").define(
-        text, derivatives, namespace=namespace, kernels=kernels, helpers=helpers)
+        text, derivatives, namespace=namespace, kernels=kernels, helpers=helpers
+    )
     return found
 
 

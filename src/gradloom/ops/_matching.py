@@ -28,23 +28,30 @@ class SchemaCalls(Overloads):
 
     def complaint(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
         """What is wrong with the call, by PyTorch's words for it."""
-        found = [_complaint(self.name, Signature(text, function, exact=True), str(schema), args, kwargs)
-                 for (text, function), schema in zip(self.entries, self.schemas, strict=True)]
+        found = [
+            _complaint(self.name, Signature(text, function, exact=True), str(schema), args, kwargs)
+            for (text, function), schema in zip(self.entries, self.schemas, strict=True)
+        ]
         if not self.packet:
             return RuntimeError(found[0])
-        return RuntimeError("Overloaded torch operator invoked from Python failed to match any schema:\n"
-                            + "\n\n".join(found) + "\n\n")
+        return RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(found) + "\n\n"
+        )
 
 
 def _complaint(name: str, signature: Signature, schema: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Why one schema does not take the arguments."""
     positional, parameters = signature.positional, signature.parameters
     if len(args) > len(parameters):
-        return (f"{name}() expected at most {len(parameters)} argument(s) but received {len(args)} argument(s). "
-                f"Declaration: {schema}")
+        return (
+            f"{name}() expected at most {len(parameters)} argument(s) but received {len(args)} argument(s). "
+            f"Declaration: {schema}"
+        )
     if len(args) > len(positional):
-        return (f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  "
-                f"Declaration: {schema}")
+        return (
+            f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  "
+            f"Declaration: {schema}"
+        )
     given = dict(zip((p.name for p in positional), args, strict=False))
     for name_ in kwargs:
         if name_ in given:
@@ -57,9 +64,11 @@ def _complaint(name: str, signature: Signature, schema: str, args: tuple[Any, ..
             continue
         value = given.pop(parameter.name)
         if not _fits(parameter, value):
-            return (f"{name}() Expected a value of type '{_word(parameter.type)}' for argument '{parameter.name}' but "
-                    f"instead found type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}\n"
-                    f"Declaration: {schema}")
+            return (
+                f"{name}() Expected a value of type '{_word(parameter.type)}' for argument '{parameter.name}' but "
+                f"instead found type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}\n"
+                f"Declaration: {schema}"
+            )
     unknown = ", ".join(given)
     return f"Unknown keyword argument '{unknown}' for operator '{name}'. Schema: {schema}"
 

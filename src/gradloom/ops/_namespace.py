@@ -21,8 +21,9 @@ class Namespace:
         make: name -> operator, for those.
     """
 
-    def __init__(self, name: str, names: Iterable[str] = (),
-                 make: Callable[[str], OpOverloadPacket] | None = None) -> None:
+    def __init__(
+        self, name: str, names: Iterable[str] = (), make: Callable[[str], OpOverloadPacket] | None = None
+    ) -> None:
         self.__dict__["_name"] = name
         self.__dict__["_operators"] = dict.fromkeys(names)
         self.__dict__["_make"] = make
@@ -38,15 +39,18 @@ class Namespace:
                 return operators[name]  # type: ignore[no-any-return]
             known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
             # with PyTorch's words, by which programs tell that an operator is missing
-            raise AttributeError(f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
-                                 f"operator '{name}'; it has {known or 'none'}") from None
+            raise AttributeError(
+                f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
+                f"operator '{name}'; it has {known or 'none'}"
+            ) from None
         if found is None:
             found = operators[name] = self.__dict__["_make"](name)
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"gradloom.ops.{self.__dict__['_name']}: operators are defined in YAML or by "
-                             "gradloom.library, not assigned")
+        raise AttributeError(
+            f"gradloom.ops.{self.__dict__['_name']}: operators are defined in YAML or by gradloom.library, not assigned"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.__dict__["_operators"])
@@ -63,8 +67,13 @@ class Namespace:
         return f"<namespace gradloom.ops.{self.__dict__['_name']}: {shown}>"
 
 
-def packet(namespace: str, name: str, table: Mapping[str, Any], wrappers: Mapping[str, Callable[..., Any]],
-           function: Callable[..., Any] | None) -> OpOverloadPacket:
+def packet(
+    namespace: str,
+    name: str,
+    table: Mapping[str, Any],
+    wrappers: Mapping[str, Callable[..., Any]],
+    function: Callable[..., Any] | None,
+) -> OpOverloadPacket:
     """The object of a generated operator.
 
     Args:
@@ -82,4 +91,5 @@ def own_namespace() -> Namespace:
 
     def make(name: str) -> OpOverloadPacket:
         return packet("aten", name, overloads.OVERLOADS, namespaces.OVERLOADS, namespaces.OPERATORS.get(name))
+
     return Namespace("aten", overloads.OVERLOADS, make)

@@ -66,8 +66,9 @@ class OpOverload:
     def _entry(self) -> tuple[str, Callable[..., Any]]:
         text, numbers = self._row.schema, self._row.numbers.split()
         for name in numbers:
-            text = text.replace(f"Tensor {name},", f"Tensor|number {name},").replace(f"Tensor {name})",
-                                                                                     f"Tensor|number {name})")
+            text = text.replace(f"Tensor {name},", f"Tensor|number {name},").replace(
+                f"Tensor {name})", f"Tensor|number {name})"
+            )
         function = _by_position(self._row.function, self._schema)
         scalar = [a.name in numbers and a.type.kind() == "NumberType" for a in self._schema.arguments]
         return text, _of_tensors(function, scalar) if any(scalar) else function
@@ -112,8 +113,9 @@ class OpOverload:
         """
         word, made_by = getattr(key, "name", key), self._row.made_by
         if isinstance(made_by, str):
-            return word in (("CPU", "Autograd", "AutogradCPU") if made_by == "kernel" else
-                            ("CompositeImplicitAutograd",))
+            return word in (
+                ("CPU", "Autograd", "AutogradCPU") if made_by == "kernel" else ("CompositeImplicitAutograd",)
+            )
         return word in made_by
 
     def _can_decompose(self) -> bool:
@@ -167,8 +169,13 @@ class OpOverloadPacket:
     @cached_property
     def _calls(self) -> SchemaCalls:
         overloads = [getattr(self, name) for name in self._rows]
-        return SchemaCalls(self._qualified_op_name, tuple(o._entry for o in overloads),
-                           tuple(o._schema for o in overloads), self, packet=True)
+        return SchemaCalls(
+            self._qualified_op_name,
+            tuple(o._entry for o in overloads),
+            tuple(o._schema for o in overloads),
+            self,
+            packet=True,
+        )
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._calls(*args, **kwargs)
@@ -191,8 +198,10 @@ class OpOverloadPacket:
         if row is None:
             if name.startswith("__"):
                 raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-            raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'; it has "
-                                 f"{', '.join(self.__dict__.get('_rows', ()))}")
+            raise AttributeError(
+                f"The underlying op of '{self}' has no overload name '{name}'; it has "
+                f"{', '.join(self.__dict__.get('_rows', ()))}"
+            )
         found = self.__dict__[name] = OpOverload(self, row)
         return found
 
@@ -231,14 +240,17 @@ class OpOverloadPacket:
 def _find(namespace: str, name: str, overload: str | None) -> Any:
     """What a pickle holds of an operator: its name."""
     from . import __getattr__ as find
+
     packet = getattr(find(namespace), name)
     return packet if overload is None else getattr(packet, overload)
 
 
 def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..., Any]:
     """The function where the schema has numbers for some of the tensors that it takes."""
+
     def call(*values: Any) -> Any:
         return function(*[types.wrapped_number(v) if s else v for v, s in zip(values, scalar, strict=True)])
+
     call.__doc__ = function.__doc__
     return call
 
@@ -257,7 +269,7 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
     names: tuple[str, ...] = ()
     if code is not None and not code.co_flags & 4:  # *args takes everything
         positional = min(inputs, code.co_argcount)
-        names = code.co_varnames[code.co_argcount:][:inputs - positional]
+        names = code.co_varnames[code.co_argcount :][: inputs - positional]
     named = len(schema.returns) > 1 and schema.name.startswith("aten::")  # those return plain tuples, as in PyTorch
     if not names and not outs and not named:
         return function
@@ -268,5 +280,6 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
             keywords["out"] = values[inputs] if outs == 1 else tuple(values[inputs:])
         found = function(*values[:positional], **keywords)
         return tuple(found) if named and isinstance(found, tuple) else found
+
     call.__doc__ = function.__doc__
     return call

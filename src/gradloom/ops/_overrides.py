@@ -66,6 +66,7 @@ def apply(overrides: Any, owner: str) -> Callable[[], None]:
                 del _replaced[name]
         bind_python_operators(namespaces.GUARDS)
         renew()
+
     return undo
 
 

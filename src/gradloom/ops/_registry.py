@@ -57,6 +57,7 @@ class Registration:
         def undo() -> None:
             if vars(holder).get(name) is value:
                 delattr(holder, name)
+
         self._undo.append(undo)
 
     def _insert(self, table: dict[str, Any], name: str, value: object) -> None:
@@ -65,6 +66,7 @@ class Registration:
         def undo() -> None:
             if table.get(name) is value:
                 del table[name]
+
         self._undo.append(undo)
 
 
@@ -96,10 +98,17 @@ def register(generated: str) -> Registration:
     other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
     if other is not None or root.NAMESPACE in RESERVED:
         owner = f"{other.generated} has it already" if other is not None else "it is gradloom's own"
-        raise RuntimeError(f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}. Choose "
-                           "another with `namespace = ...` below [tool.gradloom] in its pyproject.toml, and generate")
-    return bind(Registration(generated, root.NAMESPACE, True), parts["namespaces"], parts["operators"],
-                parts["overloads"], overrides)
+        raise RuntimeError(
+            f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}. Choose "
+            "another with `namespace = ...` below [tool.gradloom] in its pyproject.toml, and generate"
+        )
+    return bind(
+        Registration(generated, root.NAMESPACE, True),
+        parts["namespaces"],
+        parts["operators"],
+        parts["overloads"],
+        overrides,
+    )
 
 
 def _has(root: ModuleType, name: str) -> bool:
@@ -112,12 +121,20 @@ def _check_version(generated: str, version: str) -> None:
     """Generated code calls what is gradloom's own affair, so it fits the versions that differ in the last number."""
     ours = gradloom.__version__
     if version.split(".")[:2] != ours.split(".")[:2]:
-        raise RuntimeError(f"{generated} was generated for gradloom {version}, and this is gradloom {ours}: run "
-                           "`gradloom generate` in its project, or install a version of it that was made for this one")
+        raise RuntimeError(
+            f"{generated} was generated for gradloom {version}, and this is gradloom {ours}: run "
+            "`gradloom generate` in its project, or install a version of it that was made for this one"
+        )
 
 
-def bind(registration: Registration, generated: Any, operators: ModuleType, overloads: Any, overrides: Any = None,
-         replaced: tuple[Registration, ...] = ()) -> Registration:
+def bind(
+    registration: Registration,
+    generated: Any,
+    operators: ModuleType,
+    overloads: Any,
+    overrides: Any = None,
+    replaced: tuple[Registration, ...] = (),
+) -> Registration:
     """Bind what a `namespaces` module lists; everything is checked before the first name is bound.
 
     Args:
@@ -144,8 +161,9 @@ def bind(registration: Registration, generated: Any, operators: ModuleType, over
     registration.operators = tuple(generated.OPERATORS)
     table = vars(namespace_of(name))["_operators"]
     for operator, function in generated.OPERATORS.items():
-        registration._insert(table, operator, packet(name, operator, overloads.OVERLOADS, generated.OVERLOADS,
-                                                     function))
+        registration._insert(
+            table, operator, packet(name, operator, overloads.OVERLOADS, generated.OVERLOADS, function)
+        )
     for method, function in generated.METHODS.items():
         registration._put(Tensor, method, function)
     for function_name in generated.FUNCTIONS:
@@ -164,7 +182,7 @@ def namespace_of(name: str) -> Namespace:
     return namespaces[name]
 
 
-_objects: dict[Any, tuple[Any, Any]] = {}   # wrapper -> its overload, and the one that writes to `out`
+_objects: dict[Any, tuple[Any, Any]] = {}  # wrapper -> its overload, and the one that writes to `out`
 
 
 def overload_of(wrapper: Any, out: bool = False) -> Any:
@@ -191,15 +209,24 @@ def overload_of(wrapper: Any, out: bool = False) -> Any:
 
 def _index(own: str, anew: bool) -> None:
     """Note the wrappers of all namespaces; those of gradloom's own do not change."""
-    from ..generated import namespaces as generated
-    from ..generated import overloads
+    from ..generated import namespaces as generated, overloads
 
-    rows = [(own, name, row[0], generated.OVERLOADS[row[1]], row[3])
-            for name, table in overloads.OVERLOADS.items() for row in table] if anew else []
+    rows = (
+        [
+            (own, name, row[0], generated.OVERLOADS[row[1]], row[3])
+            for name, table in overloads.OVERLOADS.items()
+            for row in table
+        ]
+        if anew
+        else []
+    )
     for namespace, found in namespaces.items():
         if namespace != own:
-            rows += [(namespace, name, row.overload, row.function, row.tags)
-                     for name in found for row in getattr(found, name)._rows.values()]
+            rows += [
+                (namespace, name, row.overload, row.function, row.tags)
+                for name in found
+                for row in getattr(found, name)._rows.values()
+            ]
     for namespace, name, overload, function, tags in rows:
         place = "out" in tags.split()
         pair = list(_objects.get(function, (None, None)))

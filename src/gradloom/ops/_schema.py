@@ -1,7 +1,7 @@
 """Schemas of operators as objects: `gradloom.ops.aten.add.Tensor._schema`, and those that users write.
 
-    schema = parse_schema("mylib::numpy_sin(Tensor x, *, float scale=1.0) -> Tensor")
-    schema.name, schema.overload_name, [a.name for a in schema.arguments], str(schema)
+schema = parse_schema("mylib::numpy_sin(Tensor x, *, float scale=1.0) -> Tensor")
+schema.name, schema.overload_name, [a.name for a in schema.arguments], str(schema)
 """
 
 from __future__ import annotations
@@ -19,11 +19,34 @@ from ._types import ListType, Type, make_type
 
 __all__ = ["AliasInfo", "Argument", "FunctionSchema", "Tag", "parse_schema"]
 
-Tag = Enum("Tag", [
-    "core", "cudagraph_unsafe", "data_dependent_output", "dynamic_output_shape", "flexible_layout", "generated",
-    "inplace", "inplace_view", "maybe_aliasing_or_mutating", "needs_contiguous_strides", "needs_exact_strides",
-    "needs_fixed_stride_order", "nondeterministic_bitwise", "nondeterministic_seeded", "out", "out_variant",
-    "pointwise", "pt2_compliant_tag", "reduction", "view_copy", "replayed"], module="gradloom", start=0)
+Tag = Enum(
+    "Tag",
+    [
+        "core",
+        "cudagraph_unsafe",
+        "data_dependent_output",
+        "dynamic_output_shape",
+        "flexible_layout",
+        "generated",
+        "inplace",
+        "inplace_view",
+        "maybe_aliasing_or_mutating",
+        "needs_contiguous_strides",
+        "needs_exact_strides",
+        "needs_fixed_stride_order",
+        "nondeterministic_bitwise",
+        "nondeterministic_seeded",
+        "out",
+        "out_variant",
+        "pointwise",
+        "pt2_compliant_tag",
+        "reduction",
+        "view_copy",
+        "replayed",
+    ],
+    module="gradloom",
+    start=0,
+)
 Tag.__doc__ = "What is known of an operator besides its schema: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
 _ENUMS = {"None": None, "True": True, "False": False, "inf": inf, "-inf": -inf, "nan": nan, "Mean": 1, "Sum": 2}
@@ -50,7 +73,10 @@ class AliasInfo:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AliasInfo) and (self.is_write, self.before_set, self.after_set) == (
-            other.is_write, other.before_set, other.after_set)
+            other.is_write,
+            other.before_set,
+            other.after_set,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -172,21 +198,31 @@ def parse_schema(text: str) -> FunctionSchema:
     head, parenthesis, rest = text.strip().partition("(")
     named = re.fullmatch(_NAME, head.strip())
     if named is None:
-        raise RuntimeError(f"expected ident: '{head}' is no name of an operator, which is written "
-                           f"namespace::name.overload, here:\n{text}")
+        raise RuntimeError(
+            f"expected ident: '{head}' is no name of an operator, which is written "
+            f"namespace::name.overload, here:\n{text}"
+        )
     if not parenthesis:
-        raise RuntimeError("Tried to parse a function schema but only the operator name was given: write "
-                           f"{text.strip()}(Tensor x) -> Tensor")
+        raise RuntimeError(
+            "Tried to parse a function schema but only the operator name was given: write "
+            f"{text.strip()}(Tensor x) -> Tensor"
+        )
     inside, rest = _closed(rest, text)
     arrow, returned = rest.strip()[:2], rest.strip()[2:].strip()
     if arrow != "->":
-        raise RuntimeError(f"expected arrow but found '{rest.strip() or 'eof'}' here:\n{text}\nWrite what it returns: "
-                           "-> Tensor, -> (Tensor, Tensor), or -> () for nothing")
+        raise RuntimeError(
+            f"expected arrow but found '{rest.strip() or 'eof'}' here:\n{text}\nWrite what it returns: "
+            "-> Tensor, -> (Tensor, Tensor), or -> () for nothing"
+        )
     if not returned:
         raise RuntimeError(f"expected ident but found 'eof' here:\n{text}\nWrite what it returns: -> Tensor, or -> ()")
     namespace, name, overload = named.groups()
-    return FunctionSchema(f"{namespace}::{name}" if namespace else name, overload or "", _arguments(inside, text),
-                          _returns(returned, text))
+    return FunctionSchema(
+        f"{namespace}::{name}" if namespace else name,
+        overload or "",
+        _arguments(inside, text),
+        _returns(returned, text),
+    )
 
 
 def _depths(text: str, depth: int) -> Iterator[tuple[int, str, int]]:
@@ -206,7 +242,7 @@ def _closed(rest: str, text: str) -> tuple[str, str]:
     """What is inside of the parenthesis that is open, and what follows it."""
     for i, c, depth in _depths(rest, 1):
         if c in ")]" and not depth:
-            return rest[:i], rest[i + 1:]
+            return rest[:i], rest[i + 1 :]
     raise RuntimeError(f"expected ) but found 'eof' here:\n{text}")
 
 
@@ -230,8 +266,10 @@ def _arguments(inside: str, text: str) -> list[Argument]:
             continue
         match = re.fullmatch(_ARGUMENT, part, re.DOTALL)
         if match is None:
-            raise RuntimeError(f"expected ident: the argument '{part}' is not of the form 'Type name' or "
-                               f"'Type name=default', here:\n{text}")
+            raise RuntimeError(
+                f"expected ident: the argument '{part}' is not of the form 'Type name' or "
+                f"'Type name=default', here:\n{text}"
+            )
         if any(a.name == match[2] for a in found):
             raise RuntimeError(f"the argument '{match[2]}' occurs twice, here:\n{text}")
         found.append(_made(text, match[1], match[2], match[3], keyword_only))

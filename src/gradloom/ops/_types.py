@@ -7,13 +7,25 @@ from functools import lru_cache
 
 # What a schema says -> class of the type and how annotations say it.
 _WORDS = {
-    "Tensor": ("TensorType", "Tensor"), "int": ("IntType", "int"), "SymInt": ("IntType", "int"),
-    "float": ("FloatType", "float"), "SymFloat": ("FloatType", "float"), "bool": ("BoolType", "bool"),
-    "SymBool": ("BoolType", "bool"), "complex": ("ComplexType", "complex"), "str": ("StringType", "str"),
-    "Scalar": ("NumberType", "number"), "Device": ("DeviceObjType", "Device"), "ScalarType": ("IntType", "int"),
-    "Layout": ("IntType", "int"), "MemoryFormat": ("IntType", "int"), "Dimname": ("StringType", "str"),
-    "Generator": ("_GeneratorType", "Generator"), "Storage": ("_StorageType", "Storage"),
-    "DeviceIndex": ("IntType", "int"), "Any": ("AnyType", "Any"),
+    "Tensor": ("TensorType", "Tensor"),
+    "int": ("IntType", "int"),
+    "SymInt": ("IntType", "int"),
+    "float": ("FloatType", "float"),
+    "SymFloat": ("FloatType", "float"),
+    "bool": ("BoolType", "bool"),
+    "SymBool": ("BoolType", "bool"),
+    "complex": ("ComplexType", "complex"),
+    "str": ("StringType", "str"),
+    "Scalar": ("NumberType", "number"),
+    "Device": ("DeviceObjType", "Device"),
+    "ScalarType": ("IntType", "int"),
+    "Layout": ("IntType", "int"),
+    "MemoryFormat": ("IntType", "int"),
+    "Dimname": ("StringType", "str"),
+    "Generator": ("_GeneratorType", "Generator"),
+    "Storage": ("_StorageType", "Storage"),
+    "DeviceIndex": ("IntType", "int"),
+    "Any": ("AnyType", "Any"),
 }
 _NUMBERED = frozenset(("ScalarType", "Layout", "MemoryFormat"))
 
@@ -139,8 +151,10 @@ def make_type(text: str, real: bool = False) -> Type:
     match = re.match(r"[A-Za-z_]\w*", text)
     word = match[0] if match else text
     if word not in _WORDS:
-        raise ValueError(f"unknown type specifier '{word}'. Types are {', '.join(_WORDS)}, with [] for lists and ? "
-                         "for what may be None")
+        raise ValueError(
+            f"unknown type specifier '{word}'. Types are {', '.join(_WORDS)}, with [] for lists and ? "
+            "for what may be None"
+        )
     name, annotation = _WORDS[word]
     found: Type = globals()[name](word if real and word in _NUMBERED else annotation)
     for suffix in re.findall(r"\?|\[\d*\]", text):

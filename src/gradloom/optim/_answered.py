@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # NumPy's names of what the rules call, where PyTorch's differ.
-_NAMES = {"multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "absolute": "abs",
-          "negative": "neg", "greater": "gt", "less": "lt", "clip": "clamp"}
+_NAMES = {
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "true_divide": "div",
+    "absolute": "abs",
+    "negative": "neg",
+    "greater": "gt",
+    "less": "lt",
+    "clip": "clamp",
+}
 
 
 class Answered(np.lib.mixins.NDArrayOperatorsMixin):
@@ -89,8 +98,11 @@ def answered(parameter: Any, gradient: Any, kept: Any) -> tuple[Any, ...]:
     """
     real = gl.view_as_real if parameter.is_complex() else lambda tensor: tensor
     with gl.no_grad():
-        return (Answered(real(parameter.detach()), True), Answered(real(gradient)),
-                *[None if t is None else Answered(real(t), True) for t in kept])
+        return (
+            Answered(real(parameter.detach()), True),
+            Answered(real(gradient)),
+            *[None if t is None else Answered(real(t), True) for t in kept],
+        )
 
 
 def by_operators(rule: Callable[..., Any], arrays: Any, numbers: Any) -> None:

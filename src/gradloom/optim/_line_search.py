@@ -78,13 +78,7 @@ def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=
         previous, point = point, evaluate(_cubic_minimum(previous, point, bounds))
         attempts += 1
     best, calls = _zoom(
-        low,
-        point if high is None else high,
-        evaluate,
-        decreased,
-        flat,
-        tolerance_change / largest,
-        most - attempts,
+        low, point if high is None else high, evaluate, decreased, flat, tolerance_change / largest, most - attempts
     )
     return best.loss, best.gradient, best.length, attempts + 1 + calls
 

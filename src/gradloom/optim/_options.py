@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from gradloom import Tensor
 
 
-def check_options(lr: float | Tensor, weight_decay: float = 0, eps: float = 0.0,
-                  betas: tuple[float | Tensor, float | Tensor] = (0.0, 0.0)) -> None:
+def check_options(
+    lr: float | Tensor,
+    weight_decay: float = 0,
+    eps: float = 0.0,
+    betas: tuple[float | Tensor, float | Tensor] = (0.0, 0.0),
+) -> None:
     """Raise ValueError for options outside their range that most optimizers have."""
     if is_tensor_of_many(lr):
         raise ValueError("Tensor lr must be 1-element")

@@ -177,21 +177,7 @@ def _check_tensors(lr, betas, foreach, capturable):
                 raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def _adam(
-    parameter,
-    gradient,
-    mean,
-    square,
-    greatest,
-    scratch,
-    rate1,
-    beta2,
-    decay,
-    shrink,
-    maximize,
-    step_size,
-    eps,
-):
+def _adam(parameter, gradient, mean, square, greatest, scratch, rate1, beta2, decay, shrink, maximize, step_size, eps):
     """One step on arrays: `mean`, `square` are the running means, `greatest` the largest square or None."""
     if shrink != 1:
         parameter *= shrink

@@ -161,9 +161,7 @@ class NAdam(_AdamLike):
     def _rule(self, group, count, state):
         lr = number(group["lr"])
         beta1, beta2 = group["betas"]
-        now, following = (
-            beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (count, count + 1)
-        )
+        now, following = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (count, count + 1))
         product = state["mu_product"]._array
         product *= now
         so_far = float(product)

@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 # What an optimizer is made for: parameters, groups of them with options, or parameters with their names.
 ParamsT: TypeAlias = "Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]"
 
-__all__ = [
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
-    "required",
-]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
 _global_pre_hooks: OrderedDict = OrderedDict()
 _global_post_hooks: OrderedDict = OrderedDict()
@@ -102,6 +97,7 @@ def _hooked(step):
 def _marked(optimizer, method):
     """A block that profiles show as PyTorch's do: `Optimizer.step#SGD.step`."""
     from gradloom.profiler import record_function
+
     return record_function(f"Optimizer.{method}#{type(optimizer).__name__}.{method}")
 
 
@@ -233,21 +229,17 @@ class Optimizer:
         for parameter in parameters:
             if not isinstance(parameter, gl.Tensor):
                 raise TypeError(
-                    "optimizer can only optimize Tensors, but one of the params is "
-                    f"{type(parameter).__name__}"
+                    f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
                 )
             if not (parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len(set(parameters)) != len(parameters):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
-                "an error",
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
                 stacklevel=3,
             )
         present = {parameter for group in self.param_groups for parameter in group["params"]}
@@ -273,10 +265,7 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append(packed)
-        state = {
-            numbers[id(key)] if isinstance(key, gl.Tensor) else key: value
-            for key, value in self.state.items()
-        }
+        state = {numbers[id(key)] if isinstance(key, gl.Tensor) else key: value for key, value in self.state.items()}
         result = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             answer = hook(self, result)
@@ -303,8 +292,7 @@ class Optimizer:
         pairs = list(zip(self.param_groups, saved, strict=True))
         if any(len(group["params"]) != len(loaded["params"]) for group, loaded in pairs):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-                "group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         parameters = {}
         for group, loaded in pairs:

@@ -76,9 +76,7 @@ class Rprop(RuleOptimizer):
             if group["maximize"]:
                 gradient = -gradient
             np.multiply(gradient, previous, out=scratch)
-            factor = np.where(scratch > 0, grow, np.where(scratch < 0, shrink, 1)).astype(
-                step.dtype, copy=False
-            )
+            factor = np.where(scratch > 0, grow, np.where(scratch < 0, shrink, 1)).astype(step.dtype, copy=False)
             step *= factor
             np.clip(step, smallest, largest, out=step)
             # Where the sign changed the element stays, and the next step counts as the first.

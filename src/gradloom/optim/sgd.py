@@ -36,13 +36,7 @@ class SGD(Optimizer):
         foreach, fused: accepted; they choose nothing here.
     """
 
-    _later_options = {
-        "nesterov": False,
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": None,
-    }
+    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": None}
 
     def __init__(
         self,

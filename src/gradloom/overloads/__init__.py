@@ -48,5 +48,14 @@ from .guard import GuardedOverload
 from .parser import Overloads, overloaded_function, overloaded_method
 from .registry import MISSING, learn_plain, overrides, plain_classes, register_types
 
-__all__ = ["MISSING", "GuardedOverload", "Overloads", "learn_plain", "overloaded_function",
-           "overloaded_method", "overrides", "plain_classes", "register_types"]
+__all__ = [
+    "MISSING",
+    "GuardedOverload",
+    "Overloads",
+    "learn_plain",
+    "overloaded_function",
+    "overloaded_method",
+    "overrides",
+    "plain_classes",
+    "register_types",
+]

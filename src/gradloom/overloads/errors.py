@@ -14,7 +14,7 @@ class _Call:
         self.function, self.count, self.names = overloads.name, len(args), tuple(kwargs)
         self.values = (*args, *kwargs.values())
         self.classes = tuple(map(type, self.values))
-        self.own = int(overloads.method)               # the method's self is not shown
+        self.own = int(overloads.method)  # the method's self is not shown
         self.given = len(self.values) - self.own
 
     def assign(self, signature):
@@ -33,16 +33,21 @@ class _Call:
 
     def describe(self, signature: Signature, parameter, source, mismatch: Mismatch) -> str:
         if mismatch.text:
-            words = {"{function}": self.function, "{argument}": parameter.name,
-                     "{index}": str(signature.shown.index(parameter))}
+            words = {
+                "{function}": self.function,
+                "{argument}": parameter.name,
+                "{index}": str(signature.shown.index(parameter)),
+            }
             text = mismatch.text
             for placeholder, word in words.items():
                 text = text.replace(placeholder, word)
             return text
         place = source.start if type(source) is slice else source
         position = f" (position {place - self.own + 1})" if place < self.count else ""
-        return (f"{self.function}(): argument '{parameter.name}'{position} must be {parameter.type.display}, "
-                f"not {type_name(self.classes[place])}")
+        return (
+            f"{self.function}(): argument '{parameter.name}'{position} must be {parameter.type.display}, "
+            f"not {type_name(self.classes[place])}"
+        )
 
     def shown_types(self, bad=None) -> str:
         """(Tensor, dim=str); with `bad`, the places of wrong values are marked and lists are spelled out."""
@@ -78,8 +83,10 @@ def explain(overloads, args, kwargs) -> TypeError:
         plausible = signatures
     text = _specific(call, plausible[0]) if len(plausible) == 1 else None
     if text is None:
-        lines = [f"{call.function}() received an invalid combination of arguments - got "
-                 f"{call.shown_types()}, but expected one of:"]
+        lines = [
+            f"{call.function}() received an invalid combination of arguments - got "
+            f"{call.shown_types()}, but expected one of:"
+        ]
         for signature in signatures:
             lines += [f" * {signature}", f"      didn't match because {_reason(call, signature)}"]
         text = "\n".join(lines) + "\n"

@@ -48,12 +48,12 @@ class GuardedOverload(Overloads):
             if failure is Overridden:
                 return types.handle_torch_function(self, passed, named)
             from .errors import explain
+
             raise explain(self, passed, named)
         if any(isinstance(v, types.Tensor) and not has_operand(v) for v in arguments):
             return intercept(bound.signature.wrapper, tuple(arguments), out, self.composite)
         if not (bound.rearranged or _converts(bound, values, arguments) or _learns(values)):
-            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
-                            f"{bound.signature}")
+            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: {bound.signature}")
         names = bound.signature.keyword_names
         if not names and out is None:
             return bound.signature.wrapper(*arguments)
@@ -68,13 +68,15 @@ class GuardedOverload(Overloads):
         passed = [value for value in args if value is not MISSING]
         named = {name: value for name, value in kwargs.items() if value is not MISSING}
         classes = tuple(map(type, (*passed, *named.values())))
-        signature, = self.signatures
+        (signature,) = self.signatures
         bound = bind(signature, len(passed), tuple(named), classes)
         if bound is not None:
             # every call has an alias that was not passed; anything else that is MISSING gets its default
-            bound.rearranged = (len(passed) < len(args)
-                                or _renames(bound, len(passed), list(named))
-                                or any(p.name in kwargs and p.name not in named for p in signature.shown))
+            bound.rearranged = (
+                len(passed) < len(args)
+                or _renames(bound, len(passed), list(named))
+                or any(p.name in kwargs and p.name not in named for p in signature.shown)
+            )
             if len(self.plans) >= PLANS:
                 self.plans.clear()
             self.plans[key] = bound
@@ -83,8 +85,11 @@ class GuardedOverload(Overloads):
 
 def _renames(bound: Bound, count: int, names) -> bool:
     """Whether a keyword was an alias, such as `axis`."""
-    return any(parameter.name != names[source - count] for parameter, source in bound.sources.items()
-               if type(source) is int and source >= count)
+    return any(
+        parameter.name != names[source - count]
+        for parameter, source in bound.sources.items()
+        if type(source) is int and source >= count
+    )
 
 
 def _converts(bound: Bound, values, arguments) -> bool:

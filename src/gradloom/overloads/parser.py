@@ -36,7 +36,8 @@ class Overloads:
     def signatures(self) -> list[Signature]:
         if self._signatures is None:
             self._signatures = in_order_of_trial(
-                [Signature(*entry, method=self.method, exact=self.exact) for entry in self.entries])
+                [Signature(*entry, method=self.method, exact=self.exact) for entry in self.entries]
+            )
         return self._signatures
 
     def __call__(self, /, *args, **kwargs):
@@ -56,6 +57,7 @@ class Overloads:
     def complaint(self, args, kwargs) -> Exception:
         """The error for arguments that no signature takes."""
         from .errors import explain
+
         return explain(self, args, kwargs)
 
     def learn(self, key, args, kwargs):
@@ -79,20 +81,29 @@ class Overloads:
     @property
     def __signature__(self):
         """For `inspect.signature` of the public function, whose `__wrapped__` this is."""
-        from inspect import Parameter as P
-        from inspect import Signature as S
+        from inspect import Parameter as P, Signature as S
+
         own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
         if len(self.signatures) > 1:
             return S([*own, P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
-        return S(own + [P(p.name, P.KEYWORD_ONLY if p.keyword_only else P.POSITIONAL_OR_KEYWORD,
-                          default=P.empty if p.default is REQUIRED else p.default)
-                        for p in self.signatures[0].shown])
+        return S(
+            own
+            + [
+                P(
+                    p.name,
+                    P.KEYWORD_ONLY if p.keyword_only else P.POSITIONAL_OR_KEYWORD,
+                    default=P.empty if p.default is REQUIRED else p.default,
+                )
+                for p in self.signatures[0].shown
+            ]
+        )
 
     def __repr__(self):
         return f"<overloads of {self.name}: {', '.join(map(str, self.signatures))}>"
 
 
 # --- the public functions -----------------------------------------------------------------------------------
+
 
 def overloaded_function(name: str, entries, doc: str | None = None, module: str = "gradloom"):
     """A plain function over the entries, for a namespace. Its `__wrapped__` is the `Overloads`."""
@@ -129,7 +140,7 @@ def _public(overloads, qualified_name, doc, module):
                     pass
         elif a is not MISSING and c is MISSING:
             if len(kwargs) == 1:
-                (name, value), = kwargs.items()
+                ((name, value),) = kwargs.items()
                 key = (type(a), type(b), name, type(value))
                 plan = find(key) or learn(key, (a, b), kwargs)
                 try:

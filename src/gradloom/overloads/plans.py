@@ -55,8 +55,10 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
         bound.total &= total
     wraps = [is_wrap(convert) for _, _, convert in bound.moves]
     if sum(wraps) > 1 and sum(wraps) == sum(p.type.base == "Tensor|number" for p in sources):
-        bound.moves = [(slot, source, types.lone_number if wrap else convert)  # no tensor gives them its dtype
-                       for (slot, source, convert), wrap in zip(bound.moves, wraps, strict=True)]
+        bound.moves = [
+            (slot, source, types.lone_number if wrap else convert)  # no tensor gives them its dtype
+            for (slot, source, convert), wrap in zip(bound.moves, wraps, strict=True)
+        ]
     bound.overridden = any(cls is not types.Tensor and overrides(cls) for cls in classes)
     return bound
 
@@ -71,6 +73,7 @@ def accept(parameter, source, classes):
 # --- plans --------------------------------------------------------------------------------------------------
 # A plan takes the values one by one; the public function may pass up to three, filled up with MISSING, so the
 # plan of a call with fewer takes, and ignores, the rest.
+
 
 def make_plan(bound: Bound):
     """The fastest closure for this call."""
@@ -149,6 +152,7 @@ def _plan_of_many(wrapper, converters, tail):
         for place, convert in converted:
             arguments[place] = convert(arguments[place])
         return wrapper(*arguments)
+
     return plan
 
 
@@ -164,6 +168,7 @@ def _general_plan(wrapper, moves, template):
         for slot, source, convert in converted:
             arguments[slot] = convert(values[source])
         return wrapper(*arguments)
+
     return plan
 
 
@@ -175,6 +180,7 @@ def _plan_with_out(bound):
         if out is None:
             return signature.wrapper(*arguments)
         return signature.out_wrapper(*arguments, out=out)
+
     return plan
 
 
@@ -193,6 +199,7 @@ def in_turn(plans):
             except Mismatch:
                 continue
         raise Mismatch
+
     return plan
 
 

@@ -15,7 +15,7 @@ class _Missing:
         return "MISSING"
 
 
-MISSING = _Missing()        # "not passed", where None is a value
+MISSING = _Missing()  # "not passed", where None is a value
 
 
 class Fallback(Exception):
@@ -46,16 +46,16 @@ class _Types:
     layout: type | None = None
     memory_format: type | None = None
     Generator: type | None = None
-    python_dtypes: dict = {}                # float -> float64 ..., for dtype=float
-    constants: dict = {}                    # names that schemas use as defaults: long, contiguous_format
-    disabled_torch_function: Any = None     # a `__torch_function__` that means: treat me as a plain tensor
-    wrapped_number: Any = None              # number -> Tensor that promotes weakly
-    lone_number: Any = None                 # the same where it meets numbers only
-    handle_torch_function: Any = None       # (overloads, args, kwargs) -> result
+    python_dtypes: dict = {}  # float -> float64 ..., for dtype=float
+    constants: dict = {}  # names that schemas use as defaults: long, contiguous_format
+    disabled_torch_function: Any = None  # a `__torch_function__` that means: treat me as a plain tensor
+    wrapped_number: Any = None  # number -> Tensor that promotes weakly
+    lone_number: Any = None  # the same where it meets numbers only
+    handle_torch_function: Any = None  # (overloads, args, kwargs) -> result
 
 
 types = _Types()
-plain_classes: set[type] = set()        # tensor classes without an override; emptied when it reaches 1,000
+plain_classes: set[type] = set()  # tensor classes without an override; emptied when it reaches 1,000
 
 
 def register_types(**bindings) -> dict:

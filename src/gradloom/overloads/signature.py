@@ -87,8 +87,21 @@ class Signature:
     goes by that name, nothing has a second one, integers come in a list, and `out` is a parameter as any other.
     """
 
-    __slots__ = ("wrapper", "out_wrapper", "parameters", "positional", "shown", "varargs", "template",
-                 "keyword_names", "offset", "minimum", "most_positional", "least_positional", "exact")
+    __slots__ = (
+        "wrapper",
+        "out_wrapper",
+        "parameters",
+        "positional",
+        "shown",
+        "varargs",
+        "template",
+        "keyword_names",
+        "offset",
+        "minimum",
+        "most_positional",
+        "least_positional",
+        "exact",
+    )
 
     def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False, exact: bool = False):
         self.wrapper, self.out_wrapper, self.exact = wrapper, out_wrapper or wrapper, exact
@@ -103,14 +116,13 @@ class Signature:
         self.shown = [p for p in parameters if not (method and p is own)]
         self.positional = leading + [p for p in self.shown if not p.keyword_only]
         self.most_positional = len(self.positional) - self.offset
-        self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset:])
+        self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset :])
         self.minimum = sum(p.default is REQUIRED for p in self.shown)
         # PyTorch's rule for x.view(2, 3): the list must be all that can be passed by position
         last = self.positional[-1] if self.most_positional == 1 and not exact else None
         self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
         self.keyword_names = [p.name for p in parameters if p.keyword_only and p.slot is not None]
-        self.template = [None if p.default is REQUIRED else p.default
-                         for p in parameters if p.slot is not None]
+        self.template = [None if p.default is REQUIRED else p.default for p in parameters if p.slot is not None]
 
     def assign(self, count: int, names, classes) -> dict | Misfit:
         """{parameter: index of its value, or the slice of those that varargs take}, or what is wrong.
@@ -134,15 +146,23 @@ class Signature:
             return Misfit(_missing(missing), sources, unknown, missing)
         if unknown:
             twice = any(p.name == unknown[0] for p in self.shown)
-            return Misfit(f" got multiple values for argument '{unknown[0]}'" if twice else
-                          f" got an unexpected keyword argument '{unknown[0]}'", sources, unknown)
+            return Misfit(
+                f" got multiple values for argument '{unknown[0]}'"
+                if twice
+                else f" got an unexpected keyword argument '{unknown[0]}'",
+                sources,
+                unknown,
+            )
         return sources
 
     def too_many(self, count: int) -> str:
         """What is said of so many positional values."""
         given, least, most = count - self.offset, self.least_positional, self.most_positional
-        takes = f"{most} positional argument{'s' * (most != 1)}" if least == most else \
-            f"from {least} to {most} positional arguments"
+        takes = (
+            f"{most} positional argument{'s' * (most != 1)}"
+            if least == most
+            else f"from {least} to {most} positional arguments"
+        )
         return f" takes {takes} but {given} {'was' if given == 1 else 'were'} given"
 
     def __str__(self):
@@ -187,8 +207,9 @@ def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
 
 def _missing(names):
     # PyTorch's own plural, which tests match
-    return (f" missing {len(names)} required positional argument{'s' if len(names) == 1 else ''}: "
-            + ", ".join(f'"{name}"' for name in names))
+    return f" missing {len(names)} required positional argument{'s' if len(names) == 1 else ''}: " + ", ".join(
+        f'"{name}"' for name in names
+    )
 
 
 def _parse(text: str, exact: bool) -> list[Parameter]:

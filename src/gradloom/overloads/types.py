@@ -26,6 +26,7 @@ KEEP = keep, True
 # --- one value ----------------------------------------------------------------------------------------------
 # Each function takes a class and gives (converter, total) or None.
 
+
 def _tensor(cls):
     return KEEP if issubclass(cls, types.Tensor) else None
 
@@ -42,6 +43,7 @@ def _tensor_or_number(cls):
 
     def wrap_plain(value):
         return wrap(plain(value))
+
     wrap_plain.makes_tensor = True  # type: ignore[attr-defined]
     return wrap_plain, True
 
@@ -54,7 +56,7 @@ def is_wrap(converter) -> bool:
 def _python_number(cls):
     if cls in (int, float, bool, complex):
         return KEEP
-    for kind in (int, float, complex):         # subclasses: NumPy's float64, complex128; IntEnum
+    for kind in (int, float, complex):  # subclasses: NumPy's float64, complex128; IntEnum
         if issubclass(cls, kind):
             return kind, True
     if issubclass(cls, np.longdouble):
@@ -66,11 +68,13 @@ def _python_number(cls):
 
 def _zero_dim(kinds, convert):
     """A converter of 0-dim tensors that require no gradient; `kinds` are NumPy's letters, V is bfloat16's."""
+
     def converter(tensor):
         array = tensor._array
         if array.ndim or array.dtype.kind not in kinds or tensor.requires_grad:
             raise Mismatch
         return convert(array.item())
+
     return converter
 
 
@@ -136,17 +140,20 @@ def _registered(name):
     def accept(cls):
         registered = getattr(types, name)
         return KEEP if registered and issubclass(cls, registered) else None
+
     return accept
 
 
 def _storage(cls):
     from ..storage import TypedStorage, UntypedStorage
+
     return KEEP if issubclass(cls, (UntypedStorage, TypedStorage)) else None
 
 
 # --- sequences ----------------------------------------------------------------------------------------------
 # PyTorch decides by the first element whether a list is meant, and complains about a later one by its
 # position.
+
 
 def ints(values) -> tuple[int, ...]:
     """A list of integers. A bool is one anywhere but first, as in PyTorch."""
@@ -170,14 +177,17 @@ def ints(values) -> tuple[int, ...]:
         except TypeError:
             if position == 0:
                 raise Mismatch from None
-            raise Mismatch("{function}(): argument '{argument}' failed to unpack the object at pos "
-                           f"{position + 1} with error \"type must be tuple of ints,but got "
-                           f'{type_name(type(value))}"') from None
+            raise Mismatch(
+                "{function}(): argument '{argument}' failed to unpack the object at pos "
+                f'{position + 1} with error "type must be tuple of ints,but got '
+                f'{type_name(type(value))}"'
+            ) from None
     raise Mismatch
 
 
 def _each(accept_element, noun):
     """A converter of lists whose elements are of one scalar type."""
+
     def convert(values):
         found = []
         for position, value in enumerate(values):
@@ -189,9 +199,12 @@ def _each(accept_element, noun):
             except Mismatch:
                 if position == 0:
                     raise
-                raise Mismatch(f"{{function}}(): argument '{{argument}}' must be {noun}, but found element "
-                               f"of type {type_name(type(value))} at pos {position + 1}") from None
+                raise Mismatch(
+                    f"{{function}}(): argument '{{argument}}' must be {noun}, but found element "
+                    f"of type {type_name(type(value))} at pos {position + 1}"
+                ) from None
         return tuple(found)
+
     return convert
 
 
@@ -218,8 +231,7 @@ def _uncommon_tensors(values, also=()):
         elif issubclass(cls, types.Tensor):
             learn_plain(cls)
         elif cls not in also:
-            raise Mismatch(f"expected Tensor as element {position} in argument {{index}}, but got "
-                           f"{type_name(cls)}")
+            raise Mismatch(f"expected Tensor as element {position} in argument {{index}}, but got {type_name(cls)}")
     if overridden:
         raise Overridden
     return tuple(values)
@@ -230,6 +242,7 @@ def _sequence(convert, size, exact):
         if len(values) != size:
             raise Mismatch(f"expected tuple of {size} elements but got {len(values)}")
         return convert(values)
+
     answer = (sized if exact else convert), False
     return lambda cls: answer if issubclass(cls, (tuple, list)) else None
 
@@ -240,6 +253,7 @@ def alone(value):
 
 def _one_or_more(sequence, accept_one, size):
     """A list for which a single value may stand, repeated: int[2]."""
+
     def accept(cls):
         if (found := sequence(cls)) or cls is bool:
             return found
@@ -249,6 +263,7 @@ def _one_or_more(sequence, accept_one, size):
         if one is keep and size == 1:
             return alone, True
         return (lambda value: (one(value),) * size), total
+
     return accept
 
 
@@ -302,8 +317,10 @@ class ArgumentType:
         match = re.fullmatch(_TYPE, text)
         base = _SYMBOLIC.get(match[1], match[1]) if match else ""
         if not match or base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
-            raise ValueError(f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, "
-                             "some with [] or [n], and ? for optional")
+            raise ValueError(
+                f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, "
+                "some with [] or [n], and ? for optional"
+            )
         one, accept_one, many, convert = _KINDS[base]
         self.base, self.optional = base, bool(match[4])
         self.size = None if match[3] is None else int(match[3] or 0)

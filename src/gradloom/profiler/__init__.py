@@ -1,28 +1,41 @@
 """gradloom.profiler: what ran, when, how often and for how long; as in torch.profiler.
 
-    with gradloom.profiler.profile(record_shapes=True) as prof:
-        loss = net(x).sum()
-        loss.backward()
-    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
-    prof.export_chrome_trace("trace.json")
+with gradloom.profiler.profile(record_shapes=True) as prof:
+    loss = net(x).sum()
+    loss.backward()
+print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+prof.export_chrome_trace("trace.json")
 """
 
 from __future__ import annotations
 
 from .config import _ExperimentalConfig as _ExperimentalConfig
 from .events import DeviceType as DeviceType
-from .handlers import ExecutionTraceObserver as ExecutionTraceObserver
-from .handlers import tensorboard_trace_handler as tensorboard_trace_handler
+from .handlers import (
+    ExecutionTraceObserver as ExecutionTraceObserver,
+    tensorboard_trace_handler as tensorboard_trace_handler,
+)
 from .recorder import record_function as record_function
-from .schedule import ProfilerAction as ProfilerAction
-from .schedule import schedule as schedule
-from .session import ProfilerActivity as ProfilerActivity
-from .session import _KinetoProfile as _KinetoProfile
-from .session import profile as profile
-from .session import supported_activities as supported_activities
+from .schedule import ProfilerAction as ProfilerAction, schedule as schedule
+from .session import (
+    ProfilerActivity as ProfilerActivity,
+    _KinetoProfile as _KinetoProfile,
+    profile as profile,
+    supported_activities as supported_activities,
+)
 
-__all__ = ["DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile",
-           "record_function", "schedule", "supported_activities", "tensorboard_trace_handler"]
+__all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
 
 
 def kineto_available() -> bool:

@@ -71,6 +71,7 @@ class Allocations:
             self._change(recorder.open[-1], address, -count)
         elif recorder.records:  # between two calls
             from .recorder import Record
+
             record = Record(MEMORY_EVENT, 0, -1, recorder.records[-1].thread, None)
             record.end = record.start
             recorder.records.append(record)

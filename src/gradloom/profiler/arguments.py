@@ -8,11 +8,23 @@ from typing import Any
 from .. import _operators
 
 # C++'s names for the types of arguments, as traces of PyTorch show them.
-_TYPE_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-               "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
-               "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
-               "uint64": "unsigned long", "bool": "bool", "complex64": "c10::complex<float>",
-               "complex128": "c10::complex<double>"}
+_TYPE_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def operator_name(wrapper: Any) -> tuple[str, str]:

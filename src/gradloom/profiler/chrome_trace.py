@@ -16,8 +16,14 @@ from .conversion import makes_node
 from .events import BACKWARD_FUNCTION, FunctionEvent
 
 
-def write_trace(path: str | os.PathLike[str], events: Iterable[FunctionEvent], *, header: dict[str, Any] | None = None,
-                native_ids: dict[int, int] | None = None, memory: Iterable[dict[str, Any]] = ()) -> None:
+def write_trace(
+    path: str | os.PathLike[str],
+    events: Iterable[FunctionEvent],
+    *,
+    header: dict[str, Any] | None = None,
+    native_ids: dict[int, int] | None = None,
+    memory: Iterable[dict[str, Any]] = (),
+) -> None:
     """Write events as a trace.
 
     Args:
@@ -34,11 +40,19 @@ def write_trace(path: str | os.PathLike[str], events: Iterable[FunctionEvent], *
     events = list(events)
     pid = os.getpid()
     threads = {event.thread: (native_ids or {}).get(event.thread, event.thread) for event in events}
-    trace = {"schemaVersion": 1, "deviceProperties": [], **(header or {}), "displayTimeUnit": "ms",
-             "traceName": path, "traceEvents": [
-                 *_names(pid, threads), *(_complete(event, pid, threads) for event in events if _is_shown(event)),
-                 *_arrows(events, pid, threads),
-                 *({**change, "pid": pid, "tid": threads.get(change["tid"], change["tid"])} for change in memory)]}
+    trace = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        **(header or {}),
+        "displayTimeUnit": "ms",
+        "traceName": path,
+        "traceEvents": [
+            *_names(pid, threads),
+            *(_complete(event, pid, threads) for event in events if _is_shown(event)),
+            *_arrows(events, pid, threads),
+            *({**change, "pid": pid, "tid": threads.get(change["tid"], change["tid"])} for change in memory),
+        ],
+    }
     with _open(path) as file:
         json.dump(trace, file, indent=1, default=str)
 
@@ -58,10 +72,22 @@ def _names(pid: int, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python"}}
     yield {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": "CPU"}}
     for number, native in sorted(threads.items()):
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": native, "ts": 0,
-               "args": {"name": f"thread {number} (python)"}}
-        yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": native, "ts": 0,
-               "args": {"sort_index": number}}
+        yield {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": pid,
+            "tid": native,
+            "ts": 0,
+            "args": {"name": f"thread {number} (python)"},
+        }
+        yield {
+            "ph": "M",
+            "name": "thread_sort_index",
+            "pid": pid,
+            "tid": native,
+            "ts": 0,
+            "args": {"sort_index": number},
+        }
 
 
 def _complete(event: FunctionEvent, pid: int, threads: dict[int, int]) -> dict[str, Any]:
@@ -78,9 +104,16 @@ def _complete(event: FunctionEvent, pid: int, threads: dict[int, int]) -> dict[s
         args["Call stack"] = ";".join(reversed(event.stack))
     if event.flops:
         args["flops"] = event.flops
-    return {"ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
-            "name": event.trace_name or event.name, "pid": pid, "tid": threads[event.thread],
-            "ts": event.time_range.start, "dur": event.time_range.elapsed_us(), "args": args}
+    return {
+        "ph": "X",
+        "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
+        "name": event.trace_name or event.name,
+        "pid": pid,
+        "tid": threads[event.thread],
+        "ts": event.time_range.start,
+        "dur": event.time_range.elapsed_us(),
+        "args": args,
+    }
 
 
 def _arrows(events: list[FunctionEvent], pid: int, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
@@ -93,5 +126,13 @@ def _arrows(events: list[FunctionEvent], pid: int, threads: dict[int, int]) -> I
         elif event.scope == BACKWARD_FUNCTION and event.sequence_nr in makers:
             number += 1
             for phase, end in (("s", makers[event.sequence_nr]), ("f", event)):
-                yield {"ph": phase, "id": number, "cat": "fwdbwd", "name": "fwdbwd", "pid": pid,
-                       "tid": threads[end.thread], "ts": end.time_range.start, **({"bp": "e"} if phase == "f" else {})}
+                yield {
+                    "ph": phase,
+                    "id": number,
+                    "cat": "fwdbwd",
+                    "name": "fwdbwd",
+                    "pid": pid,
+                    "tid": threads[end.thread],
+                    "ts": end.time_range.start,
+                    **({"bp": "e"} if phase == "f" else {}),
+                }

@@ -45,12 +45,25 @@ class profile:
     acc_events: bool
     entered: bool
 
-    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
-                 record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
-                 with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,
-                 experimental_config: Any = None, acc_events: bool = False,
-                 custom_trace_id_callback: Callable[[], str] | None = None,
-                 post_processing_timeout_s: float | None = None, activity_filters: Any = None) -> None:
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
+    ) -> None:
         self.enabled = enabled
         self.record_shapes, self.with_flops, self.profile_memory = record_shapes, with_flops, profile_memory
         self.with_stack, self.with_modules, self.use_cpu = with_stack, with_modules, use_cpu
@@ -64,8 +77,12 @@ class profile:
         self._events: EventList | None = None
         if use_cuda or use_device not in (None, "cpu"):
             import warnings
-            warnings.warn(f"{(use_device or 'cuda').upper()} is not available, disabling its profiling: this profile "
-                          "is of the CPU", stacklevel=2)
+
+            warnings.warn(
+                f"{(use_device or 'cuda').upper()} is not available, disabling its profiling: this profile "
+                "is of the CPU",
+                stacklevel=2,
+            )
         if not use_cpu:
             raise AssertionError("use_cpu=False leaves nothing to profile: the CPU is the only device here")
 
@@ -89,12 +106,14 @@ class profile:
 
     def _prepare_trace(self) -> None:
         import uuid
+
         self.entered = True
         self.trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
 
     def _start_trace(self) -> None:
-        self._recorder = Recorder(shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack,
-                                  flops=self.with_flops)
+        self._recorder = Recorder(
+            shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops
+        )
         self._recorder.attach()
 
     def _cancel(self) -> None:
@@ -144,20 +163,35 @@ class profile:
     def __repr__(self) -> str:
         return repr(self.function_events) if self.enabled else str(self)
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int | None = 75,
-              max_name_column_width: int | None = 55, max_shapes_column_width: int | None = 80,
-              header: str | None = None, top_level_events_only: bool = False) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """The events as a table; see EventList.table.
 
         Args:
             sort_by, row_limit, header, top_level_events_only: which rows, in which order, and a line above them.
             max_src_column_width, max_name_column_width, max_shapes_column_width: limits of columns.
         """
-        return self.function_events.table(sort_by, row_limit, max_src_column_width, max_name_column_width,
-                                          max_shapes_column_width, header, top_level_events_only)
+        return self.function_events.table(
+            sort_by,
+            row_limit,
+            max_src_column_width,
+            max_name_column_width,
+            max_shapes_column_width,
+            header,
+            top_level_events_only,
+        )
 
-    def export_chrome_trace(self, path: str, metadata: dict[str, str] | None = None,
-                            use_python_export: bool = False) -> None:
+    def export_chrome_trace(
+        self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+    ) -> None:
         """Write the events as a trace for chrome://tracing and Perfetto.
 
         Args:
@@ -192,8 +226,9 @@ class profile:
             raise AssertionError("export_stacks() requires with_stack=True")
         self.function_events.export_stacks(path, metric)
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
-                     group_by_overload_name: bool = False) -> EventList:
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
         """One row for each name; see EventList.key_averages.
 
         Args:
@@ -209,7 +244,21 @@ class profile:
 def _memory_events(recorder: Recorder) -> list[dict[str, Any]]:
     """The changes of memory as a trace has them."""
     changes = recorder.allocations.changes if recorder.allocations is not None else ()
-    return [{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "tid": change.thread,
-             "ts": (change.time - recorder.start) / 1000,
-             "args": {"Bytes": change.bytes, "Total Allocated": change.total, "Addr": change.address,
-                      "Device Id": -1, "Device Type": 0}} for change in changes]
+    return [
+        {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "tid": change.thread,
+            "ts": (change.time - recorder.start) / 1000,
+            "args": {
+                "Bytes": change.bytes,
+                "Total Allocated": change.total,
+                "Addr": change.address,
+                "Device Id": -1,
+                "Device Type": 0,
+            },
+        }
+        for change in changes
+    ]

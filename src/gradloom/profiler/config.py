@@ -14,15 +14,37 @@ class _ExperimentalConfig:
         others: PyTorch's, for other devices and tools; they are kept and have no effect.
     """
 
-    _NAMES = ("profiler_metrics", "profiler_measure_per_kernel", "verbose", "performance_events",
-              "enable_cuda_sync_events", "adjust_profiler_step", "disable_external_correlation", "profile_all_threads",
-              "capture_overload_names", "record_python_gc_info", "expose_kineto_event_metadata",
-              "custom_profiler_config", "adjust_timestamps", "trace_only")
+    _NAMES = (
+        "profiler_metrics",
+        "profiler_measure_per_kernel",
+        "verbose",
+        "performance_events",
+        "enable_cuda_sync_events",
+        "adjust_profiler_step",
+        "disable_external_correlation",
+        "profile_all_threads",
+        "capture_overload_names",
+        "record_python_gc_info",
+        "expose_kineto_event_metadata",
+        "custom_profiler_config",
+        "adjust_timestamps",
+        "trace_only",
+    )
 
-    def __init__(self, profiler_metrics: Sequence[str] = (), profiler_measure_per_kernel: bool = False,
-                 verbose: bool = False, performance_events: Sequence[str] = (), enable_cuda_sync_events: bool = False,
-                 adjust_profiler_step: bool = False, disable_external_correlation: bool = False,
-                 profile_all_threads: bool = False, *, capture_overload_names: bool = False, **others: Any) -> None:
+    def __init__(
+        self,
+        profiler_metrics: Sequence[str] = (),
+        profiler_measure_per_kernel: bool = False,
+        verbose: bool = False,
+        performance_events: Sequence[str] = (),
+        enable_cuda_sync_events: bool = False,
+        adjust_profiler_step: bool = False,
+        disable_external_correlation: bool = False,
+        profile_all_threads: bool = False,
+        *,
+        capture_overload_names: bool = False,
+        **others: Any,
+    ) -> None:
         unknown = sorted(set(others).difference(self._NAMES))
         if unknown:
             raise TypeError(f"_ExperimentalConfig() got an unexpected keyword argument '{unknown[0]}'")

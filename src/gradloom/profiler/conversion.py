@@ -27,18 +27,28 @@ def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
     for number, record in enumerate(recorder.records, 1):
         arguments = record.arguments
         event = FunctionEvent(
-            id=number, name=f"{STEP[:-1]}*" if record.name.startswith(STEP) else record.name, trace_name=record.name,
-            overload_name=record.overload if overload_names else "", thread=record.thread,
-            start_us=(record.start - recorder.start) / 1000, end_us=((record.end or 0) - recorder.start) / 1000,
-            fwd_thread=_forward_thread(record, threads), sequence_nr=record.sequence_nr, scope=record.scope,
+            id=number,
+            name=f"{STEP[:-1]}*" if record.name.startswith(STEP) else record.name,
+            trace_name=record.name,
+            overload_name=record.overload if overload_names else "",
+            thread=record.thread,
+            start_us=(record.start - recorder.start) / 1000,
+            end_us=((record.end or 0) - recorder.start) / 1000,
+            fwd_thread=_forward_thread(record, threads),
+            sequence_nr=record.sequence_nr,
+            scope=record.scope,
             input_shapes=[] if arguments is None else arguments.flat_shapes,
             structured_input_shapes=[] if arguments is None else arguments.shapes,
             structured_input_strides=[] if arguments is None else arguments.strides,
             input_dtypes=[] if arguments is None else arguments.types,
-            concrete_inputs=[] if arguments is None else arguments.values, kwinputs=record.keywords or {},
-            stack=_stack_texts(record.stack, texts), cpu_memory_usage=totals[id(record)], flops=record.flops,
+            concrete_inputs=[] if arguments is None else arguments.values,
+            kwinputs=record.keywords or {},
+            stack=_stack_texts(record.stack, texts),
+            cpu_memory_usage=totals[id(record)],
+            flops=record.flops,
             is_user_annotation=record.scope == USER_SCOPE,
-            activity_type="user_annotation" if record.scope == USER_SCOPE else "cpu_op")
+            activity_type="user_annotation" if record.scope == USER_SCOPE else "cpu_op",
+        )
         events.append(event)
     events._build_tree()
     return events
@@ -46,8 +56,7 @@ def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
 
 def makes_node(record: Record | FunctionEvent) -> bool:
     """Whether it is a forward call that may have made the node of its sequence number."""
-    return (record.sequence_nr >= 0 and record.scope == FUNCTION
-            and not record.name.startswith("autograd::engine::"))
+    return record.sequence_nr >= 0 and record.scope == FUNCTION and not record.name.startswith("autograd::engine::")
 
 
 def _memory_totals(records: list[Record]) -> dict[int, int]:
@@ -76,6 +85,7 @@ def _stack_texts(stack, texts: dict) -> list[str]:
         text = texts.get(place)
         if text is None:
             from ..autograd.call_stack import is_ours
+
             text = texts[place] = "" if is_ours(code) else f"{code.co_filename}({line}): {code.co_name}"
         if text:
             found.append(text)

@@ -17,8 +17,9 @@ class EventList(list):
         with_flops: whether tables show floating point operations.
     """
 
-    def __init__(self, *args: Any, use_device: str | None = None, profile_memory: bool = False,
-                 with_flops: bool = False) -> None:
+    def __init__(
+        self, *args: Any, use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
+    ) -> None:
         super().__init__(*args)
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
         self._tree_built = False
@@ -38,9 +39,17 @@ class EventList(list):
         """The sum of the events' own times, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int | None = 75,
-              max_name_column_width: int | None = 55, max_shapes_column_width: int | None = 80,
-              header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
         """The events as a table.
 
         Args:
@@ -60,12 +69,21 @@ class EventList(list):
         from .table import build_table
 
         widths = {"name": max_name_column_width, "shapes": max_shapes_column_width, "source": max_src_column_width}
-        return build_table(self, sort_by=sort_by, row_limit=row_limit, widths=widths, header=header,
-                           top_level_only=top_level_events_only, time_unit=time_unit,
-                           memory=self._profile_memory, flops=self._with_flops)
+        return build_table(
+            self,
+            sort_by=sort_by,
+            row_limit=row_limit,
+            widths=widths,
+            header=header,
+            top_level_only=top_level_events_only,
+            time_unit=time_unit,
+            memory=self._profile_memory,
+            flops=self._with_flops,
+        )
 
-    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
-                     group_by_overload_name: bool = False) -> EventList:
+    def key_averages(
+        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
         """One FunctionEventAvg for each name.
 
         Args:
@@ -92,8 +110,12 @@ class EventList(list):
             average.stack = (average.stack or [])[:group_by_stack_n]
             average.input_shapes = average.input_shapes if group_by_input_shapes else ""
             average.overload_name = average.overload_name if group_by_overload_name else ""
-        return EventList(groups.values(), use_device=self._use_device, profile_memory=self._profile_memory,
-                         with_flops=self._with_flops)
+        return EventList(
+            groups.values(),
+            use_device=self._use_device,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+        )
 
     def total_average(self) -> FunctionEventAvg:
         """The sums over all events, as one average with the key `Total`."""
@@ -111,6 +133,7 @@ class EventList(list):
             path: of the file; compressed if it ends in .gz.
         """
         from .chrome_trace import write_trace
+
         write_trace(path, self)
 
     def supported_export_stacks_metrics(self) -> list[str]:

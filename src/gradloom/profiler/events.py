@@ -139,17 +139,40 @@ class FunctionEvent(FormattedTimesMixin):
     total_cpu_percent: Any = -1
     total_device_percent: Any = -1
 
-    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float,
-                 overload_name: str | None = None, fwd_thread: int | None = None, input_shapes: Any = None,
-                 stack: list[str] | None = None, scope: int = FUNCTION, use_device: str | None = None,
-                 cpu_memory_usage: int = 0, device_memory_usage: int = 0, is_async: bool = False,
-                 is_remote: bool = False, sequence_nr: int = -1, node_id: int = -1,
-                 device_type: DeviceType = DeviceType.CPU, device_index: int = 0,
-                 device_resource_id: int | None = None, is_legacy: bool = False, flops: int | None = None,
-                 trace_name: str | None = None, concrete_inputs: Any = None, kwinputs: Any = None,
-                 is_user_annotation: bool = False, is_python_function: bool = False,
-                 activity_type: str | None = None, structured_input_shapes: Any = None,
-                 structured_input_strides: Any = None, input_dtypes: Any = None) -> None:
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        thread: int,
+        start_us: float,
+        end_us: float,
+        overload_name: str | None = None,
+        fwd_thread: int | None = None,
+        input_shapes: Any = None,
+        stack: list[str] | None = None,
+        scope: int = FUNCTION,
+        use_device: str | None = None,
+        cpu_memory_usage: int = 0,
+        device_memory_usage: int = 0,
+        is_async: bool = False,
+        is_remote: bool = False,
+        sequence_nr: int = -1,
+        node_id: int = -1,
+        device_type: DeviceType = DeviceType.CPU,
+        device_index: int = 0,
+        device_resource_id: int | None = None,
+        is_legacy: bool = False,
+        flops: int | None = None,
+        trace_name: str | None = None,
+        concrete_inputs: Any = None,
+        kwinputs: Any = None,
+        is_user_annotation: bool = False,
+        is_python_function: bool = False,
+        activity_type: str | None = None,
+        structured_input_shapes: Any = None,
+        structured_input_strides: Any = None,
+        input_dtypes: Any = None,
+    ) -> None:
         self.id, self.name, self.overload_name, self.trace_name = id, name, overload_name, trace_name
         self.thread, self.fwd_thread, self.node_id = thread, fwd_thread, node_id
         self.time_range: Interval = Interval(start_us, end_us)
@@ -215,11 +238,19 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_parent = parent
 
     def __repr__(self) -> str:
-        shown = {"id": self.id, "name": self.name, "overload_name": self.overload_name, "cpu_time": self.cpu_time_str,
-                 "start_us": self.time_range.start, "end_us": self.time_range.end,
-                 "cpu_children": [child.id for child in self.cpu_children], "thread": self.thread,
-                 "input_shapes": self.input_shapes, "cpu_memory_usage": self.cpu_memory_usage,
-                 "seq_nr": self.sequence_nr}
+        shown = {
+            "id": self.id,
+            "name": self.name,
+            "overload_name": self.overload_name,
+            "cpu_time": self.cpu_time_str,
+            "start_us": self.time_range.start,
+            "end_us": self.time_range.end,
+            "cpu_children": [child.id for child in self.cpu_children],
+            "thread": self.thread,
+            "input_shapes": self.input_shapes,
+            "cpu_memory_usage": self.cpu_memory_usage,
+            "seq_nr": self.sequence_nr,
+        }
         return f"<FunctionEvent {' '.join(f'{name}={value}' for name, value in shown.items())}>"
 
 
@@ -237,10 +268,33 @@ class FunctionEventAvg(FormattedTimesMixin):
     total_cpu_percent: Any = -1
     total_device_percent: Any = -1
     # Those of the first event that is added. What averages were asked to ignore is blanked afterwards.
-    _COPIED = ("key", "node_id", "is_async", "is_remote", "cpu_parent", "cpu_children", "overload_name", "input_shapes",
-               "stack", "scope", "device_type", "is_legacy", "use_device", "is_user_annotation")
-    _SUMMED = ("cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total",
-               "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage", "count")
+    _COPIED = (
+        "key",
+        "node_id",
+        "is_async",
+        "is_remote",
+        "cpu_parent",
+        "cpu_children",
+        "overload_name",
+        "input_shapes",
+        "stack",
+        "scope",
+        "device_type",
+        "is_legacy",
+        "use_device",
+        "is_user_annotation",
+    )
+    _SUMMED = (
+        "cpu_time_total",
+        "self_cpu_time_total",
+        "device_time_total",
+        "self_device_time_total",
+        "cpu_memory_usage",
+        "self_cpu_memory_usage",
+        "device_memory_usage",
+        "self_device_memory_usage",
+        "count",
+    )
 
     def __init__(self) -> None:
         self.key: str | None = None
@@ -282,6 +336,8 @@ class FunctionEventAvg(FormattedTimesMixin):
     __iadd__ = add
 
     def __repr__(self) -> str:
-        return (f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
-                f"cpu_time={self.cpu_time_str} count={self.count} input_shapes={self.input_shapes} "
-                f"cpu_memory_usage={self.cpu_memory_usage}>")
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str} count={self.count} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage}>"
+        )

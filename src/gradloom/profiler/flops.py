@@ -19,6 +19,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _matrix_product(first: int) -> Callable[[Sequence[Any]], int]:
     def count(args: Sequence[Any]) -> int:
         return 2 * prod(_shape(args[first])) * _shape(args[first + 1])[-1]
+
     return count
 
 
@@ -42,8 +43,13 @@ def _pair(args: Sequence[Any], place: int) -> Sequence[int]:
 
 
 _FORMULAS: dict[str, Callable[[Sequence[Any]], int]] = {
-    "aten::mm": _matrix_product(0), "aten::bmm": _matrix_product(0), "aten::addmm": _matrix_product(1),
-    "aten::baddbmm": _matrix_product(1), "aten::conv2d": _conv2d, "aten::mul": _elementwise, "aten::add": _elementwise,
+    "aten::mm": _matrix_product(0),
+    "aten::bmm": _matrix_product(0),
+    "aten::addmm": _matrix_product(1),
+    "aten::baddbmm": _matrix_product(1),
+    "aten::conv2d": _conv2d,
+    "aten::mul": _elementwise,
+    "aten::add": _elementwise,
 }
 
 

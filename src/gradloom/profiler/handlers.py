@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
-                              use_python_export: bool = False) -> Callable[[Any], None]:
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
+) -> Callable[[Any], None]:
     """For `on_trace_ready`: write each trace into a folder that TensorBoard can show.
 
     Args:
@@ -19,6 +20,7 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
     Raises:
         RuntimeError: from the handler, if the folder cannot be made.
     """
+
     def handle(profiler: Any) -> None:
         import os
         import socket
@@ -43,5 +45,6 @@ class ExecutionTraceObserver:
     """
 
     def __init__(self) -> None:
-        raise NotImplementedError("ExecutionTraceObserver is not there in gradloom: use profile(record_shapes=True) "
-                                  "and export_chrome_trace()")
+        raise NotImplementedError(
+            "ExecutionTraceObserver is not there in gradloom: use profile(record_shapes=True) and export_chrome_trace()"
+        )

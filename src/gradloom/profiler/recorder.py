@@ -48,8 +48,22 @@ class Record:
     allocated: int
     flops: int
 
-    __slots__ = ("name", "overload", "scope", "sequence_nr", "start", "end", "thread", "parent", "arguments", "stack",
-                 "keywords", "allocated", "flops", "twin")
+    __slots__ = (
+        "name",
+        "overload",
+        "scope",
+        "sequence_nr",
+        "start",
+        "end",
+        "thread",
+        "parent",
+        "arguments",
+        "stack",
+        "keywords",
+        "allocated",
+        "flops",
+        "twin",
+    )
 
     def __init__(self, name: str, scope: int, sequence_nr: int, thread: int, parent: Record | None) -> None:
         self.name, self.overload, self.scope, self.sequence_nr = name, "", scope, sequence_nr
@@ -83,13 +97,14 @@ class Recorder:
         self.shapes, self.stack, self.flops = shapes, stack, flops
         self.records: list[Record] = []
         self.open: list[Record] = []
-        self.outer: Recorder | None = None   # one that was recording this thread before, and goes on with it
-        self.threads: dict[int, int] = {}    # identity of a thread -> its number, from 1
+        self.outer: Recorder | None = None  # one that was recording this thread before, and goes on with it
+        self.threads: dict[int, int] = {}  # identity of a thread -> its number, from 1
         self.native_ids: dict[int, int] = {}
         self.wall_start, self.start = time.time_ns(), _clock()
         self.allocations: Allocations | None = None
         if memory:
             from .allocations import Allocations
+
             self.allocations = Allocations(self)
         self._thread: dict[str, Any] | None = None
 
@@ -146,6 +161,7 @@ class Recorder:
             recorder.describe(twin, call.args)
             if recorder.flops:
                 from .flops import estimate
+
                 twin.flops = estimate(name, call.args)
             recorder, twin = recorder.outer, twin.twin
         return record
@@ -208,11 +224,12 @@ def _name_of(wrapper) -> tuple[str, str]:
 
 def next_sequence_nr() -> int:
     """The sequence number that the next node will get, without taking it."""
-    return int(repr(cast("Any", nodes.next_sequence_nr).__self__)[len("count("):-1])
+    return int(repr(cast("Any", nodes.next_sequence_nr).__self__)[len("count(") : -1])
 
 
 def _user_stack() -> list[tuple[Any, int]]:
     from ..autograd.call_stack import current_stack
+
     return current_stack(3)
 
 
@@ -277,8 +294,9 @@ class record_function:
 
     def __init__(self, name: str, args: str | None = None) -> None:
         if not isinstance(name, str) or not (args is None or isinstance(args, str)):
-            raise TypeError("record_function(name, args=None) takes texts, but got "
-                            f"{type(name).__name__} and {type(args).__name__}")
+            raise TypeError(
+                f"record_function(name, args=None) takes texts, but got {type(name).__name__} and {type(args).__name__}"
+            )
         self.name = name
         self.args = args
 
@@ -314,6 +332,7 @@ class record_function:
                 return function(*args, **kwargs)
             finally:
                 recorder.end(record)
+
         return call
 
 

@@ -16,8 +16,9 @@ class ProfilerAction(enum.Enum):
     DEVICE_STOPPED = 4
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
-             skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
     """A schedule in cycles: wait, warm up, record, and hand the trace over at the end of the last recorded step.
 
     Args:
@@ -37,12 +38,18 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat, "skip_first": skip_first}
     for name, number in given.items():
         if number < (name == "active"):
-            raise AssertionError("Invalid profiler schedule arguments. "
-                                 f"{name} must be {'positive' if name == 'active' else 'at least 0'}, got {number}")
+            raise AssertionError(
+                "Invalid profiler schedule arguments. "
+                f"{name} must be {'positive' if name == 'active' else 'at least 0'}, got {number}"
+            )
     if warmup == 0:
         import warnings
-        warnings.warn("Profiler won't be using warmup, this can skew profiler results: what is imported and allocated "
-                      "at first counts for the first recorded step", stacklevel=2)
+
+        warnings.warn(
+            "Profiler won't be using warmup, this can skew profiler results: what is imported and allocated "
+            "at first counts for the first recorded step",
+            stacklevel=2,
+        )
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:

@@ -42,8 +42,10 @@ def _chosen(activities) -> set[ProfilerActivity]:
         chosen.update(item if isinstance(item, dict) else (item,))
     strange = [item for item in chosen if not isinstance(item, ProfilerActivity)]
     if strange or not chosen:
-        raise AssertionError("No valid profiler activities found: `activities` takes members of ProfilerActivity, such "
-                             f"as [ProfilerActivity.CPU], but got {activities!r}")
+        raise AssertionError(
+            "No valid profiler activities found: `activities` takes members of ProfilerActivity, such "
+            f"as [ProfilerActivity.CPU], but got {activities!r}"
+        )
     return chosen
 
 
@@ -76,11 +78,21 @@ class _KinetoProfile:
     execution_trace_observer: Any
     acc_events: bool
 
-    def __init__(self, *, activities: Iterable[Any] | None = None, record_shapes: bool = False,
-                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
-                 with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
-                 acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None,
-                 post_processing_timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
         self.activities = _chosen(activities)
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
         self.with_flops, self.with_modules = with_flops, with_modules
@@ -88,16 +100,22 @@ class _KinetoProfile:
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
         self.profiler: _Collected | None = None
         self._metadata: dict[str, str] = {}  # of the next trace: name -> JSON
-        self._preset: dict[str, str] = {}    # of all traces
+        self._preset: dict[str, str] = {}  # of all traces
 
     def prepare_trace(self) -> None:
         """Get ready to record a trace."""
         if self.profiler is None or not self.acc_events:
             self.profiler = _Collected(
-                use_cpu=True, record_shapes=self.record_shapes, with_flops=self.with_flops,
-                profile_memory=self.profile_memory, with_stack=self.with_stack, with_modules=self.with_modules,
-                experimental_config=self.experimental_config, acc_events=self.acc_events,
-                custom_trace_id_callback=self.custom_trace_id_callback)
+                use_cpu=True,
+                record_shapes=self.record_shapes,
+                with_flops=self.with_flops,
+                profile_memory=self.profile_memory,
+                with_stack=self.with_stack,
+                with_modules=self.with_modules,
+                experimental_config=self.experimental_config,
+                acc_events=self.acc_events,
+                custom_trace_id_callback=self.custom_trace_id_callback,
+            )
         self.profiler._prepare_trace()
         self._metadata = {}
 
@@ -128,8 +146,9 @@ class _KinetoProfile:
 
     def _collected(self, doing: str) -> _Collected:
         if self.profiler is None:
-            raise AssertionError(f"Profiler must be initialized before {doing}: use it in a `with` block, or start() "
-                                 "it")
+            raise AssertionError(
+                f"Profiler must be initialized before {doing}: use it in a `with` block, or start() it"
+            )
         return self.profiler
 
     def events(self) -> EventList:
@@ -140,8 +159,9 @@ class _KinetoProfile:
         """
         return self._collected("accessing events").function_events
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
-                     group_by_overload_name: bool = False) -> EventList:
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
         """One row for each name of the last cycle; see EventList.key_averages.
 
         Args:
@@ -188,8 +208,10 @@ class _KinetoProfile:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("export_memory_timeline() is not there in gradloom. A trace of a profile with "
-                                  "profile_memory=True has the memory in use over time: export_chrome_trace()")
+        raise NotImplementedError(
+            "export_memory_timeline() is not there in gradloom. A trace of a profile with "
+            "profile_memory=True has the memory in use over time: export_chrome_trace()"
+        )
 
     def add_metadata(self, key: str, value: str) -> None:
         """Write a text into the next trace.
@@ -198,6 +220,7 @@ class _KinetoProfile:
             key, value: its name, and the text.
         """
         import json
+
         self.add_metadata_json(key, json.dumps(value))
 
     def add_metadata_json(self, key: str, value: str) -> None:
@@ -264,25 +287,46 @@ class profile(_KinetoProfile):
     step_num: int
     current_action: ProfilerAction
 
-    def __init__(self, *, activities: Iterable[Any] | None = None,
-                 schedule: Callable[[int], ProfilerAction] | None = None,
-                 on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False,
-                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
-                 with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
-                 acc_events: bool = False, use_cuda: bool | None = None,
-                 custom_trace_id_callback: Callable[[], str] | None = None,
-                 post_processing_timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
         if use_cuda is not None:
             import warnings
+
             warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
-        super().__init__(activities=activities, record_shapes=record_shapes, profile_memory=profile_memory,
-                         with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
-                         experimental_config=experimental_config, execution_trace_observer=execution_trace_observer,
-                         acc_events=acc_events, custom_trace_id_callback=custom_trace_id_callback,
-                         post_processing_timeout_s=post_processing_timeout_s)
+        super().__init__(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+        )
         if schedule is not None and not callable(schedule):
-            raise TypeError(f"'{type(schedule).__name__}' object is not callable: schedule must be a function from the "
-                            "number of a step to a ProfilerAction")
+            raise TypeError(
+                f"'{type(schedule).__name__}' object is not callable: schedule must be a function from the "
+                "number of a step to a ProfilerAction"
+            )
         self.schedule = always if schedule is None else schedule
         self.record_steps: bool = schedule is not None
         self.on_trace_ready = on_trace_ready
@@ -334,8 +378,12 @@ class profile(_KinetoProfile):
         """Do what lies between the actions of two steps."""
         if before is ProfilerAction.RECORD and now not in _RECORDING:
             import warnings
-            warnings.warn(f"Incorrect schedule: RECORD followed by {now.name}. The last step of a cycle must be "
-                          "RECORD_AND_SAVE; this trace is handed over now", stacklevel=3)
+
+            warnings.warn(
+                f"Incorrect schedule: RECORD followed by {now.name}. The last step of a cycle must be "
+                "RECORD_AND_SAVE; this trace is handed over now",
+                stacklevel=3,
+            )
             self._finish()
         elif before is ProfilerAction.RECORD_AND_SAVE:
             self._finish()

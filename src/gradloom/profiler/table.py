@@ -22,8 +22,18 @@ class Column(NamedTuple):
     align: str = ">"
 
 
-def build_table(events: Sequence[Any], *, sort_by: str | None, row_limit: int, widths: dict[str, int | None],
-                header: str | None, top_level_only: bool, time_unit: str | None, memory: bool, flops: bool) -> str:
+def build_table(
+    events: Sequence[Any],
+    *,
+    sort_by: str | None,
+    row_limit: int,
+    widths: dict[str, int | None],
+    header: str | None,
+    top_level_only: bool,
+    time_unit: str | None,
+    memory: bool,
+    flops: bool,
+) -> str:
     """The text of the table; see EventList.table."""
     if time_unit not in (None, "s", "ms", "us"):
         raise ValueError(f"time_unit must be 's', 'ms' or 'us', but got {time_unit!r}")
@@ -67,33 +77,46 @@ def _columns(events, total, widths, time_unit, memory, flops) -> list[Column]:
             shown = format_share(part, total)
             setattr(event, "self_cpu_percent" if attribute == "self_cpu_time_total" else "total_cpu_percent", shown)
             return shown
+
         return number(title, text)
 
     width = _width((event.key for event in events), widths["name"])
     columns = [Column("Name", width, lambda event: _cut_right(event.key, widths["name"]))]
     if any(event.overload_name for event in events):
-        columns.append(Column("Overload Name", width,
-                              lambda event: _cut_right(event.overload_name or "", widths["name"])))
-    columns += [share("Self CPU %", "self_cpu_time_total"), time("Self CPU", "self_cpu_time_total"),
-                share("CPU total %", "cpu_time_total"), time("CPU total", "cpu_time_total"),
-                time("CPU time avg", "cpu_time")]
+        columns.append(
+            Column("Overload Name", width, lambda event: _cut_right(event.overload_name or "", widths["name"]))
+        )
+    columns += [
+        share("Self CPU %", "self_cpu_time_total"),
+        time("Self CPU", "self_cpu_time_total"),
+        share("CPU total %", "cpu_time_total"),
+        time("CPU total", "cpu_time_total"),
+        time("CPU time avg", "cpu_time"),
+    ]
     if memory:
-        columns += [number("CPU Mem", lambda event: format_memory(event.cpu_memory_usage)),
-                    number("Self CPU Mem", lambda event: format_memory(event.self_cpu_memory_usage))]
+        columns += [
+            number("CPU Mem", lambda event: format_memory(event.cpu_memory_usage)),
+            number("Self CPU Mem", lambda event: format_memory(event.self_cpu_memory_usage)),
+        ]
     columns.append(number("# of Calls", lambda event: str(event.count)))
     if any(event.node_id != -1 for event in events):
         columns.append(number("Node ID", lambda event: str(event.node_id)))
     if any(event.input_shapes for event in events):
         width_of_shapes = _width((str(event.input_shapes) for event in events), widths["shapes"])
-        columns.append(Column("Input Shapes", width_of_shapes,
-                              lambda event: str(event.input_shapes)[:width_of_shapes]))
+        columns.append(Column("Input Shapes", width_of_shapes, lambda event: str(event.input_shapes)[:width_of_shapes]))
     if flops:
         columns += _flops_column(events)
     lines = [entry for event in events for entry in event.stack or ()]
     if lines:
         width_of_lines = _width(lines, widths["source"])
-        columns.append(Column("Source Location", width_of_lines,
-                              lambda event: _cut_left((event.stack or [""])[0], width_of_lines), "<"))
+        columns.append(
+            Column(
+                "Source Location",
+                width_of_lines,
+                lambda event: _cut_left((event.stack or [""])[0], width_of_lines),
+                "<",
+            )
+        )
     return columns
 
 
@@ -103,8 +126,13 @@ def _flops_column(events) -> list[Column]:
     if not counts:
         return []
     power = min(max(int(math.log10(min(counts)) / 3), 0), len(_PREFIXES) - 1)
-    return [Column(f"Total {_PREFIXES[power]}FLOPs", _NUMBER_WIDTH,
-                   lambda event: f"{event.flops / 1000**power:8.3f}" if event.flops else "--")]
+    return [
+        Column(
+            f"Total {_PREFIXES[power]}FLOPs",
+            _NUMBER_WIDTH,
+            lambda event: f"{event.flops / 1000**power:8.3f}" if event.flops else "--",
+        )
+    ]
 
 
 def _further_calls(columns: list[Column], event) -> list[str]:
@@ -122,11 +150,11 @@ def _width(texts, limit: int | None) -> int:
 
 
 def _cut_right(text: str, limit: int | None) -> str:
-    return text if limit is None or len(text) < limit - 3 else text[:limit - 3] + "..."
+    return text if limit is None or len(text) < limit - 3 else text[: limit - 3] + "..."
 
 
 def _cut_left(text: str, width: int) -> str:
-    return text if len(text) <= width else "..." + text[len(text) - width + 3:]
+    return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
 
 
 def format_share(part: float, total: float) -> str:

@@ -21,8 +21,19 @@ if TYPE_CHECKING:
     from ..dtype import dtype as _dtype
     from ..types import Device
 
-__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming",
-           "hamming", "hann", "kaiser", "nuttall"]
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
 
 
 def _options(name, M, dtype, layout, device, requires_grad):
@@ -52,8 +63,17 @@ def _empty_or_one(M, options):
     return _operators.empty((0,), **options) if M == 0 else _operators.ones((1,), **options)
 
 
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: _dtype | None = None,
-                layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def exponential(
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only.
 
     Args:
@@ -72,8 +92,15 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     return (-_times(M, 1 / tau, -middle / tau, options).abs()).exp()
 
 
-def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-           device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def cosine(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """sin(pi (n + 1/2) / M).
 
     Args:
@@ -87,8 +114,16 @@ def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _la
     return _times(M, step, 0.5 * step, options).sin()
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-             device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def gaussian(
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """exp(-(n - middle)^2 / (2 std^2)).
 
     Args:
@@ -101,12 +136,20 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     if M == 0:
         return _empty_or_one(M, options)
-    scale = 1 / (std * 2 ** 0.5)
-    return (-_times(M, scale, -_steps(M, sym) / 2.0 * scale, options) ** 2).exp()
+    scale = 1 / (std * 2**0.5)
+    return (-(_times(M, scale, -_steps(M, sym) / 2.0 * scale, options) ** 2)).exp()
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-           device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def kaiser(
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta).
 
     Args:
@@ -121,8 +164,15 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None
     return _operators.kaiser_window(M, not sym, float(beta), **options)
 
 
-def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-            device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def hamming(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """0.54 - 0.46 cos(2 pi n / (M - 1)).
 
     Args:
@@ -132,32 +182,55 @@ def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _l
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-         device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def hann(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """0.5 - 0.5 cos(2 pi n / (M - 1)).
 
     Args:
         sym: a symmetric window; False gives one that is periodic.
         layout: strided.
     """
-    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
-                           requires_grad=requires_grad)
+    return general_hamming(
+        M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
-def blackman(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-             device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def blackman(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
 
     Args:
         sym: a symmetric window; False gives one that is periodic.
         layout: strided.
     """
-    return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device,
-                          requires_grad=requires_grad)
+    return general_cosine(
+        M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
-def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-             device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def bartlett(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """1 - |2 n / (M - 1) - 1|.
 
     Args:
@@ -170,8 +243,16 @@ def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _
     return 1 - _times(M, 2 / _steps(M, sym), -1.0, options).abs()
 
 
-def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: _dtype | None = None,
-                   layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def general_cosine(
+    M: int,
+    *,
+    a: Sequence[float],
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1)).
 
     Args:
@@ -190,20 +271,36 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: _dtyp
     return sum(terms[1:], terms[0])
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: _dtype | None = None,
-                    layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def general_hamming(
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi n / (M - 1)).
 
     Args:
         sym: a symmetric window; False gives one that is periodic.
         layout: strided.
     """
-    return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device,
-                          requires_grad=requires_grad)
+    return general_cosine(
+        M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
-def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
-            device: Device | None = None, requires_grad: bool = False) -> Tensor:
+def nuttall(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: _layout = strided,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The minimum 4-term Blackman-Harris window of Nuttall.
 
     Args:
@@ -211,5 +308,12 @@ def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _l
         sym: a symmetric window; False gives one that is periodic.
         layout: strided.
     """
-    return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, dtype=dtype, layout=layout,
-                          device=device, requires_grad=requires_grad)
+    return general_cosine(
+        M,
+        a=(0.3635819, 0.4891775, 0.1365995, 0.0106411),
+        sym=sym,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=requires_grad,
+    )

@@ -13,8 +13,14 @@ import numpy as np
 
 import gradloom as gl
 
-_TOLERANCES = {gl.float16: (1e-3, 1e-5), gl.bfloat16: (1.6e-2, 1e-5), gl.float32: (1.3e-6, 1e-5),
-               gl.float64: (1e-7, 1e-7), gl.complex64: (1.3e-6, 1e-5), gl.complex128: (1e-7, 1e-7)}
+_TOLERANCES = {
+    gl.float16: (1e-3, 1e-5),
+    gl.bfloat16: (1.6e-2, 1e-5),
+    gl.float32: (1.3e-6, 1e-5),
+    gl.float64: (1e-7, 1e-7),
+    gl.complex64: (1.3e-6, 1e-5),
+    gl.complex128: (1e-7, 1e-7),
+}
 _NUMBERS = (int, float, complex, np.number)
 
 
@@ -28,10 +34,20 @@ class _Options(NamedTuple):
     msg: str | Callable[[str], str] | None
 
 
-def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
-                 atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-                 check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
-                 msg: str | Callable[[str], str] | None = None) -> None:
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
     """Raise unless `|actual - expected| <= atol + rtol * |expected|` holds everywhere.
 
     Args:
@@ -49,15 +65,23 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
         TypeError: for types that cannot be compared with each other.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, but got no "
-                         f"{'rtol' if rtol is None else 'atol'}.")
+        raise ValueError(
+            "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+            f"{'rtol' if rtol is None else 'atol'}."
+        )
     attributes = ("device",) * check_device + ("layout",) * check_layout + ("stride()",) * check_stride
     options = _Options(allow_subclasses, rtol, atol, equal_nan, attributes, check_dtype, msg)
     _compare(actual, expected, options, ())
 
 
-def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
-                    equal_nan: bool = True, msg: str = "") -> None:
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """As `assert_close`, without looking at dtypes; the older of the two.
 
     Args:
@@ -65,6 +89,7 @@ def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol:
         rtol, atol, equal_nan, msg: as for `assert_close`.
     """
     import warnings
+
     warnings.warn("assert_allclose() is deprecated: use assert_close()", FutureWarning, stacklevel=2)
     actual, expected = [x if isinstance(x, gl.Tensor) else gl.tensor(x) for x in (actual, expected)]
     if rtol is None and atol is None:
@@ -89,8 +114,12 @@ def _compare(actual, expected, options, place) -> None:
     elif _both(actual, expected, Mapping):
         missing, extra = set(expected) - set(actual), set(actual) - set(expected)
         if missing or extra:
-            _fail(f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {sorted(missing)}\n"
-                  f"Additional keys in the actual mapping: {sorted(extra)}", options, place)
+            _fail(
+                f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {sorted(missing)}\n"
+                f"Additional keys in the actual mapping: {sorted(extra)}",
+                options,
+                place,
+            )
         for key in actual:
             _compare(actual[key], expected[key], options, (*place, key))
     elif actual is None or expected is None:
@@ -117,24 +146,39 @@ def _compare_numbers(actual, expected, options, place) -> None:
     actual, expected = _python_number(actual), _python_number(expected)
     if options.check_dtype and type(actual) is not type(expected):
         _fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.", options, place)
-    kinds = [gl.tensor(value).dtype if isinstance(value, int) else gl.complex128 if isinstance(value, complex)
-             else gl.float64 for value in (actual, expected)]
+    kinds = [
+        gl.tensor(value).dtype
+        if isinstance(value, int)
+        else gl.complex128
+        if isinstance(value, complex)
+        else gl.float64
+        for value in (actual, expected)
+    ]
     _check_scalars(actual, expected, _wanted(kinds, options), options, place)
 
 
 def _compare_tensors(actual, expected, options, place) -> None:
     """Tensors, and what can be made into tensors of a related class."""
-    related = type(actual) is type(expected) or options.allow_subclasses and (
-        isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
+    related = (
+        type(actual) is type(expected)
+        or options.allow_subclasses
+        and (isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
+    )
     try:
         if not related or isinstance(actual, str):
             raise TypeError
         a, b = gl.as_tensor(actual).detach(), gl.as_tensor(expected).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}."
-                        ) from None
-    pairs = [("shape", a.shape, b.shape), ("device", a.device, b.device), ("dtype", a.dtype, b.dtype),
-             ("layout", a.layout, b.layout), ("stride()", a.stride(), b.stride())]
+        raise TypeError(
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}."
+        ) from None
+    pairs = [
+        ("shape", a.shape, b.shape),
+        ("device", a.device, b.device),
+        ("dtype", a.dtype, b.dtype),
+        ("layout", a.layout, b.layout),
+        ("stride()", a.stride(), b.stride()),
+    ]
     for name, mine, theirs in pairs:
         asked = name == "shape" or name in options.attributes or name == "dtype" and options.check_dtype
         if asked and mine != theirs:
@@ -151,6 +195,7 @@ def _compare_tensors(actual, expected, options, place) -> None:
 
 # --- values ---------------------------------------------------------------------------------------------------------
 
+
 def _tolerances(*kinds: Any) -> tuple[float, float]:
     found = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
     return max(r for r, _ in found), max(a for _, a in found)
@@ -163,8 +208,9 @@ def _wanted(kinds, options) -> tuple[float, float]:
 def _is_close(actual, expected, tolerances, equal_nan):
     rtol, atol = tolerances
     with np.errstate(all="ignore"):
-        close = (actual == expected) | (np.isfinite(expected) & (
-            np.abs(actual - expected) <= atol + rtol * np.abs(expected)))
+        close = (actual == expected) | (
+            np.isfinite(expected) & (np.abs(actual - expected) <= atol + rtol * np.abs(expected))
+        )
         return close | (np.isnan(actual) & np.isnan(expected)) if equal_nan else close
 
 
@@ -177,15 +223,20 @@ def _check_scalars(actual, expected, tolerances, options, place) -> None:
     exact = not rtol and not atol
     difference = abs(actual - expected)
     relative = difference / abs(expected) if expected else float("inf")
-    _fail(f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {expected} but got {actual}.\n"
-          f"Absolute difference: {difference}{'' if exact else f' (up to {atol} allowed)'}\n"
-          f"Relative difference: {relative}{'' if exact else f' (up to {rtol} allowed)'}", options, place)
+    _fail(
+        f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {expected} but got {actual}.\n"
+        f"Absolute difference: {difference}{'' if exact else f' (up to {atol} allowed)'}\n"
+        f"Relative difference: {relative}{'' if exact else f' (up to {rtol} allowed)'}",
+        options,
+        place,
+    )
 
 
 def _check_elements(actual, expected, tolerances, options, place) -> None:
     rtol, atol = tolerances
-    a, b = [np.asarray(x.float() if x.dtype is gl.bfloat16 else x.resolve_conj().resolve_neg())
-            for x in (actual, expected)]
+    a, b = [
+        np.asarray(x.float() if x.dtype is gl.bfloat16 else x.resolve_conj().resolve_neg()) for x in (actual, expected)
+    ]
     a, b = [x.astype(np.int64) if x.dtype.kind in "b" else x for x in (a, b)]
     close = _is_close(a, b, tolerances, options.equal_nan)
     if close.all():
@@ -197,8 +248,10 @@ def _check_elements(actual, expected, tolerances, options, place) -> None:
         divided = absolute.astype(np.float32) if exact else absolute
         relative = np.where(close, 0, divided / np.abs(wide[1]).astype(divided.dtype))
     wrong = int((~close).sum())
-    text = (f"Tensor-likes are not {'equal' if exact else 'close'}!\n\nMismatched elements: {wrong} / {close.size} "
-            f"({wrong / close.size:.1%})")
+    text = (
+        f"Tensor-likes are not {'equal' if exact else 'close'}!\n\nMismatched elements: {wrong} / {close.size} "
+        f"({wrong / close.size:.1%})"
+    )
     for kind, values, allowed in (("absolute", absolute, atol), ("relative", relative, rtol)):
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))
         text += f"\nGreatest {kind} difference: {values[index].item()} at index {index}"

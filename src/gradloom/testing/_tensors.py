@@ -7,9 +7,17 @@ from typing import Any
 import gradloom as gl
 
 
-def make_tensor(*shape: Any, dtype: gl.dtype, device: Any = "cpu", low: float | None = None, high: float | None = None,
-                requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
-                memory_format: Any = None) -> gl.Tensor:
+def make_tensor(
+    *shape: Any,
+    dtype: gl.dtype,
+    device: Any = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> gl.Tensor:
     """A tensor of uniformly drawn numbers, of the default generator.
 
     Args:

@@ -45,8 +45,13 @@ class Definition:
     operators: tuple[str, ...]
     overrides: tuple[str, ...]
 
-    def __init__(self, specification: Specification, modules: dict[str, ModuleType], sources: dict[str, str],
-                 registration: _registry.Registration) -> None:
+    def __init__(
+        self,
+        specification: Specification,
+        modules: dict[str, ModuleType],
+        sources: dict[str, str],
+        registration: _registry.Registration,
+    ) -> None:
         self.namespace = specification.target.namespace
         self.operators = registration.operators
         self.overrides = tuple(f.name for f in specification.overrides)
@@ -87,8 +92,14 @@ _definitions: list[Definition] = []
 _operators: dict[str, ModuleType] = {}
 
 
-def define(text: str, formulas: str | None = None, *, namespace: str = "user",
-           kernels: Iterable[Callable[..., Any]] = (), helpers: Iterable[Callable[..., Any]] = ()) -> Definition:
+def define(
+    text: str,
+    formulas: str | None = None,
+    *,
+    namespace: str = "user",
+    kernels: Iterable[Callable[..., Any]] = (),
+    helpers: Iterable[Callable[..., Any]] = (),
+) -> Definition:
     """See `gradloom.ops.define`."""
     try:
         return _define(text, formulas, namespace, kernels, helpers)
@@ -96,8 +107,13 @@ def define(text: str, formulas: str | None = None, *, namespace: str = "user",
         raise error.with_traceback(None) from None  # its frames say nothing to a notebook
 
 
-def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[Callable[..., Any]],
-            helpers: Iterable[Callable[..., Any]]) -> Definition:
+def _define(
+    text: str,
+    formulas: str | None,
+    namespace: str,
+    kernels: Iterable[Callable[..., Any]],
+    helpers: Iterable[Callable[..., Any]],
+) -> Definition:
     _check_namespace(namespace)
     texts = _texts(text, formulas)
     operators, entries = _sorted(texts)
@@ -118,9 +134,14 @@ def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[C
             _load(target.generated, name, sources[name], modules, lines)
         registration = _registry.Registration(target.generated, namespace)
         generated = target.generated
-        _registry.bind(registration, modules[f"{generated}.namespaces"], modules[f"{generated}.operators"],
-                       modules[f"{generated}.overloads"], modules.get(f"{generated}.overrides"),
-                       tuple(d._registration for d in replaced))
+        _registry.bind(
+            registration,
+            modules[f"{generated}.namespaces"],
+            modules[f"{generated}.operators"],
+            modules[f"{generated}.overloads"],
+            modules.get(f"{generated}.overrides"),
+            tuple(d._registration for d in replaced),
+        )
     except BaseException:
         _forget(modules)
         raise
@@ -135,8 +156,12 @@ def _replaced_by(operators: list[Entry], formulas: list[Entry], namespace: str) 
     """Earlier definitions of the same operators, or of the same derivatives of gradloom's."""
     texts = [entry.get(key) for entries, key in ((operators, "func"), (formulas, NAME)) for entry in entries]
     names = [native_functions.parse_func(text).name for text in texts if isinstance(text, Text) and text.value.strip()]
-    return tuple(d for d in _definitions if d.namespace == namespace and not (
-        {name.name for name in names}.isdisjoint(d.operators) and {*map(str, names)}.isdisjoint(d.overrides)))
+    return tuple(
+        d
+        for d in _definitions
+        if d.namespace == namespace
+        and not ({name.name for name in names}.isdisjoint(d.operators) and {*map(str, names)}.isdisjoint(d.overrides))
+    )
 
 
 def _check_namespace(namespace: str) -> None:
@@ -193,8 +218,17 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
     return found
 
 
-_ORDER = ("__init__", "operators", "functions", "variable_type", "redispatch", "namespaces", "overloads", "batching",
-          "overrides")
+_ORDER = (
+    "__init__",
+    "operators",
+    "functions",
+    "variable_type",
+    "redispatch",
+    "namespaces",
+    "overloads",
+    "batching",
+    "overrides",
+)
 
 
 def _order(name: str) -> tuple[int, int]:
@@ -203,8 +237,9 @@ def _order(name: str) -> tuple[int, int]:
     return _ORDER.index(top), 0 if name.endswith("__init__.py") else 1
 
 
-def _load(package: str, name: str, text: str, modules: dict[str, ModuleType],
-          lines: tuple[tuple[str, list[str]], ...]) -> None:
+def _load(
+    package: str, name: str, text: str, modules: dict[str, ModuleType], lines: tuple[tuple[str, list[str]], ...]
+) -> None:
     """Run one generated file as a module; tracebacks and `inspect.getsource` find its text, errors the YAML's."""
     dotted = name.removesuffix(".py").replace("/", ".")
     full = package if dotted == "__init__" else f"{package}.{dotted.removesuffix('.__init__')}"

@@ -30,8 +30,10 @@ def named(what: str, functions: Iterable[Callable[..., Any]]) -> dict[str, Calla
     for function in functions:
         name = _name(function)
         if not callable(function) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            raise TypeError(f"define() takes {what} with names that YAML can use: write `{name}` with `def` and a name "
-                            "that does not start with an underscore")
+            raise TypeError(
+                f"define() takes {what} with names that YAML can use: write `{name}` with `def` and a name "
+                "that does not start with an underscore"
+            )
         if name in MODULE_NAMES:
             raise TypeError(f"generated code has a `{name}` of its own: give the one in {what} another name")
         if name in found:

@@ -1,7 +1,7 @@
 """The support row of an operator, whole: what the YAML files say, and complex numbers by trying where they do not.
 
-    row = support_row("mul.Tensor")
-    print(row.complex)              # yes (NumPy's multiply has loops for them)
+row = support_row("mul.Tensor")
+print(row.complex)              # yes (NumPy's multiply has loops for them)
 """
 
 from __future__ import annotations

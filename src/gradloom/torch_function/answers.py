@@ -9,7 +9,7 @@ from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, disabled_torch_function, stat
 
 # Classes whose instances never answer. Sequences are not among them: what is in them may answer.
 _NEVER: tuple = (int, float, bool, complex, str, type(None), type(Ellipsis), slice)
-plain: set[type] = set()        # with those that were seen since; emptied when it reaches 1,000
+plain: set[type] = set()  # with those that were seen since; emptied when it reaches 1,000
 
 
 def reset_plain() -> None:
@@ -106,8 +106,9 @@ def answer(function, overriding: list, args, kwargs, failure=None) -> Any:
 def _of_ours(name: str, mode: Any, types) -> str:
     asked = [] if mode is None else [f"  - mode object {mode!r}"]
     asked += [f"  - tensor subclass {cls!r}" for cls in types]
-    return "\n".join([f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
-                      "NotImplemented:\n", *asked])
+    return "\n".join(
+        [f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented:\n", *asked]
+    )
 
 
 def of_ones_own(name: str, mode: Any, types) -> str:
@@ -119,8 +120,9 @@ def of_ones_own(name: str, mode: Any, types) -> str:
 def _answer_of_mode(mode):
     found = mode.__torch_function__
     if getattr(found, "__self__", None) is type(mode):
-        raise RuntimeError("Defining your mode's `__torch_function__` as a classmethod is not supported, please make "
-                           "it a plain method")
+        raise RuntimeError(
+            "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain method"
+        )
     return found
 
 
@@ -129,9 +131,13 @@ def _answer_of(value):
     found = value.__torch_function__
     if getattr(found, "__self__", None) is value and not isinstance(value, type):
         import warnings
-        warnings.warn("Defining your `__torch_function__` as a plain method is deprecated and will be an error in "
-                      f"future, please define it as a classmethod. That of {cls!r} is a method.",
-                      UserWarning, stacklevel=5)
+
+        warnings.warn(
+            "Defining your `__torch_function__` as a plain method is deprecated and will be an error in "
+            f"future, please define it as a classmethod. That of {cls!r} is a method.",
+            UserWarning,
+            stacklevel=5,
+        )
     return found
 
 

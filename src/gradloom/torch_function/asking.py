@@ -41,9 +41,9 @@ def _({freevars}):
         {used}
 """
 
-modes_entered: list = []         # one element for each mode that some thread has entered
-_askings: dict[FunctionType, Asking] = {}      # of all public functions, made when first needed
-_classes: dict[int, weakref.ref[type]] = {}    # those that answer and still exist, by identity
+modes_entered: list = []  # one element for each mode that some thread has entered
+_askings: dict[FunctionType, Asking] = {}  # of all public functions, made when first needed
+_classes: dict[int, weakref.ref[type]] = {}  # those that answer and still exist, by identity
 _templates: dict[tuple[str, ...], CodeType] = {}
 _lock = RLock()
 _are_asking = [False]
@@ -61,8 +61,9 @@ class Asking:
     def __init__(self, public: Public) -> None:
         function = public.function
         self.public = public
-        self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
-                                     function.__closure__)
+        self.original = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
         self.original.__kwdefaults__, self.original.__annotations__ = function.__kwdefaults__, function.__annotations__
         self.original.__qualname__, self.original.__doc__ = function.__qualname__, function.__doc__
         self.code = _code(function, self)
@@ -90,6 +91,7 @@ class Asking:
         except TypeError:
             return NotImplemented
 
+
 def _code(function: FunctionType, asking: Asking) -> CodeType:
     """The asking code for one function: with its name and place, and as many cells as its own has."""
     own = function.__code__
@@ -97,8 +99,11 @@ def _code(function: FunctionType, asking: Asking) -> CodeType:
     template = _template(own.co_freevars)
     return template.replace(
         co_consts=tuple([constants.get(c, c) if isinstance(c, str) else c for c in template.co_consts]),
-        co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename,
-        co_firstlineno=own.co_firstlineno)
+        co_name=own.co_name,
+        co_qualname=own.co_qualname,
+        co_filename=own.co_filename,
+        co_firstlineno=own.co_firstlineno,
+    )
 
 
 def _template(freevars: tuple[str, ...]) -> CodeType:
@@ -194,6 +199,7 @@ def _settle() -> None:
 
 def _meet(overloads, args, kwargs):
     from .first_call import first_meeting
+
     return first_meeting(sys._getframe(1), overloads, args, kwargs)
 
 
@@ -214,8 +220,20 @@ def renew() -> None:
                 function.__code__ = asking.code
 
 
-_DESCRIBED = ("device", "layout", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_quantized", "is_mkldnn", "is_nested",
-              "is_xpu", "is_vulkan", "is_cpu")
+_DESCRIBED = (
+    "device",
+    "layout",
+    "is_sparse",
+    "is_cuda",
+    "is_mps",
+    "is_meta",
+    "is_quantized",
+    "is_mkldnn",
+    "is_nested",
+    "is_xpu",
+    "is_vulkan",
+    "is_cpu",
+)
 
 
 def _describe_device() -> None:

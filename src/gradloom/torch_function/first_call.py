@@ -31,8 +31,11 @@ def first_meeting(frame: Any, overloads: Any, args: tuple[Any, ...], kwargs: dic
     overloads.plans.clear()
     function = overloads.public
     args = _without_defaults(args, function.__defaults__ or ())
-    kwargs = {name: value for name, value in kwargs.items()
-              if name not in (function.__kwdefaults__ or {}) or value is not function.__kwdefaults__[name]}
+    kwargs = {
+        name: value
+        for name, value in kwargs.items()
+        if name not in (function.__kwdefaults__ or {}) or value is not function.__kwdefaults__[name]
+    }
     outermost = _outermost(frame)
     if outermost is not None:
         function, args, kwargs = outermost
@@ -73,6 +76,7 @@ def _outermost(frame) -> tuple | None:
 def _returns_what_it_called(frame) -> bool:
     """Whether the call that a frame is in is the last thing it does: `return f(...)`."""
     from dis import get_instructions
+
     for instruction in get_instructions(frame.f_code):
         if instruction.offset > frame.f_lasti:
             return instruction.opname == "RETURN_VALUE"
@@ -85,7 +89,7 @@ def _arguments(frame, function) -> tuple[tuple, dict]:
     names = code.co_varnames
     count = code.co_argcount
     args = tuple([values[name] for name in names[:count]])
-    only_named = names[count:count + code.co_kwonlyargcount]
+    only_named = names[count : count + code.co_kwonlyargcount]
     defaults = function.__kwdefaults__ or {}
     kwargs = {name: values[name] for name in only_named if values[name] is not defaults.get(name)}
     rest = count + code.co_kwonlyargcount

@@ -5,11 +5,23 @@ from __future__ import annotations
 import sys
 
 # Modules that call public functions as users would: what they call is asked about. In PyTorch, they are Python, too.
-_AS_USERS = ("nn", "optim", "utils", "func", "signal", "overrides", "torch_function", "library",
-             "_library.custom_ops", "ops", "autograd.functional", "autograd.gradcheck")
+_AS_USERS = (
+    "nn",
+    "optim",
+    "utils",
+    "func",
+    "signal",
+    "overrides",
+    "torch_function",
+    "library",
+    "_library.custom_ops",
+    "ops",
+    "autograd.functional",
+    "autograd.gradcheck",
+)
 # Functions that only put public functions together, by name: in PyTorch they are shown as what they call.
 _COMPOSED = frozenset(("__iter__",))
-_known: dict[str, bool] = {}     # name of a module -> whether it is internal; emptied when it reaches 1,000
+_known: dict[str, bool] = {}  # name of a module -> whether it is internal; emptied when it reaches 1,000
 
 
 def is_internal(frame) -> bool:

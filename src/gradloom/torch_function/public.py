@@ -17,29 +17,79 @@ _ROOT = __name__.partition(".")[0]
 # Functions of the top-level namespace that have nothing to do with tensors that somebody else might answer for. Those
 # of other modules than these are not public functions of tensors at all (seeds, grad modes, default dtypes).
 _WITH_TENSORS = ("generated", "functional", "reductions", "indexing", "construct", "promotion")
-_IGNORED = frozenset(("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype",
-                      "get_default_dtype"))
+_IGNORED = frozenset(
+    ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
+)
 # These make a new tensor from whatever they are given, as it is, or are about dtypes; only modes are asked about them.
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "can_cast", "promote_types"))
 # Members of Tensor that are about the object and its class, not about a tensor.
-IGNORED_MEMBERS = frozenset(("__new__", "__init_subclass__", "__hash__", "__iter__", "as_subclass", "_make_subclass",
-                              "_detached_alias", "_leaf_reference", "__torch_function__", "__torch_dispatch__"))
+IGNORED_MEMBERS = frozenset(
+    (
+        "__new__",
+        "__init_subclass__",
+        "__hash__",
+        "__iter__",
+        "as_subclass",
+        "_make_subclass",
+        "_detached_alias",
+        "_leaf_reference",
+        "__torch_function__",
+        "__torch_dispatch__",
+    )
+)
 # Methods of nn.init that PyTorch asks about: those that fill a tensor at once.
 _INIT = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
 
 # Python's operators are calls of methods; what is not here is reported as itself.
 _REPORTED = {
-    "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
-    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__div__": "div",
-    "__idiv__": "div_", "__ifloordiv__": "floor_divide_", "__mod__": "remainder", "__imod__": "remainder_",
-    "__matmul__": "matmul", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
-    "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__ne__": "ne", "__neg__": "neg",
-    "__pos__": "positive", "__abs__": "abs",
+    "__add__": "add",
+    "__radd__": "add",
+    "__iadd__": "add_",
+    "__sub__": "sub",
+    "__isub__": "sub_",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__imul__": "mul_",
+    "__truediv__": "div",
+    "__itruediv__": "div_",
+    "__div__": "div",
+    "__idiv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__mod__": "remainder",
+    "__imod__": "remainder_",
+    "__matmul__": "matmul",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__ne__": "ne",
+    "__neg__": "neg",
+    "__pos__": "positive",
+    "__abs__": "abs",
 }
-_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
-           "div")
-BINARY_OPERATORS = frozenset([f"__{prefix}{name}__" for name in _BINARY for prefix in ("", "r", "i")]
-                             + [f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")])
+_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "div",
+)
+BINARY_OPERATORS = frozenset(
+    [f"__{prefix}{name}__" for name in _BINARY for prefix in ("", "r", "i")]
+    + [f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")]
+)
 
 
 NOBODY, OTHERS, ALL = range(3)
@@ -148,11 +198,12 @@ def _factories() -> set[str]:
 
 def _takes_tensors(signature: str) -> bool:
     parameters = signature.partition("(")[2].partition(" -> ")[0]
-    return any("Tensor" in part and part.split()[-1].partition("=")[0].rstrip(")") != "out"
-               for part in parameters.split(", "))
+    return any(
+        "Tensor" in part and part.split()[-1].partition("=")[0].rstrip(")") != "out" for part in parameters.split(", ")
+    )
 
 
-_names: dict[Any, str] = {}      # of all public functions, made when a name is first asked for
+_names: dict[Any, str] = {}  # of all public functions, made when a name is first asked for
 
 
 def name_of(function: Any) -> str | None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from . import checkpoint as checkpoint
-    from . import hooks as hooks
-    from . import viz as viz
+    from . import checkpoint as checkpoint, hooks as hooks, viz as viz
 else:
+
     def __getattr__(name):
         if not name.startswith("_"):
             from importlib import import_module
+
             try:
                 return import_module(f"{__name__}.{name}")
             except ModuleNotFoundError as error:
@@ -23,4 +23,5 @@ else:
 
 def __dir__() -> list[str]:
     from pkgutil import iter_modules
+
     return sorted({*globals(), *(module.name for module in iter_modules(__path__))})

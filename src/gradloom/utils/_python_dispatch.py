@@ -11,8 +11,15 @@ from ..dispatch import state
 from ..interception import PYTHON, attend, register
 from ..torch_dispatch import answer
 
-__all__ = ["BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode", "is_traceable_wrapper_subclass",
-           "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing", "transform_subclass"]
+__all__ = [
+    "BaseTorchDispatchMode",
+    "TorchDispatchMode",
+    "is_in_torch_dispatch_mode",
+    "is_traceable_wrapper_subclass",
+    "is_traceable_wrapper_subclass_type",
+    "return_and_correct_aliasing",
+    "transform_subclass",
+]
 
 
 class TorchDispatchMode:
@@ -113,8 +120,11 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
     Args:
         t: anything.
     """
-    return isinstance(t, _operators.Tensor) and type(t) is not _operators.Tensor and \
-        is_traceable_wrapper_subclass_type(type(t))
+    return (
+        isinstance(t, _operators.Tensor)
+        and type(t) is not _operators.Tensor
+        and is_traceable_wrapper_subclass_type(type(t))
+    )
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
@@ -123,12 +133,16 @@ def is_traceable_wrapper_subclass_type(t: type) -> bool:
     Args:
         t: a class.
     """
-    return issubclass(t, _operators.Tensor) and t is not _operators.Tensor and all(
-        hasattr(t, name) for name in ("__tensor_flatten__", "__tensor_unflatten__"))
+    return (
+        issubclass(t, _operators.Tensor)
+        and t is not _operators.Tensor
+        and all(hasattr(t, name) for name in ("__tensor_flatten__", "__tensor_unflatten__"))
+    )
 
 
-def transform_subclass(t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None,
-                       outer_stride: Any = None) -> Any:
+def transform_subclass(
+    t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
+) -> Any:
     """A wrapper made anew around what a function makes of the tensors inside.
 
     Args:
@@ -145,8 +159,10 @@ def transform_subclass(t: Any, callback: Callable[[str, Any], Any], outer_size: 
     inner = {name: callback(name, getattr(t, name)) for name in names}
     found = type(t).__tensor_unflatten__(inner, context, outer_size, outer_stride)
     if tuple(found.shape) != tuple(outer_size):
-        raise RuntimeError(f"{type(t).__name__}.__tensor_unflatten__ made a tensor of shape {list(found.shape)}, where "
-                           f"{list(outer_size)} is due")
+        raise RuntimeError(
+            f"{type(t).__name__}.__tensor_unflatten__ made a tensor of shape {list(found.shape)}, where "
+            f"{list(outer_size)} is due"
+        )
     return found
 
 
@@ -178,10 +194,13 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
         if not expected.is_write:
             return value
         return next((written[name] for name in expected.alias_info.before_set if name in written), value)
+
     if len(schema.returns) == 1:
         return corrected(schema.returns[0], out)
     if isinstance(out, (tuple, list)):
-        return type(out)([corrected(r, v) for r, v in zip(schema.returns, out, strict=True)]) \
-            if type(out) in (tuple, list) else out
+        return (
+            type(out)([corrected(r, v) for r, v in zip(schema.returns, out, strict=True)])
+            if type(out) in (tuple, list)
+            else out
+        )
     return out
-

@@ -28,10 +28,31 @@ if TYPE_CHECKING:
     _IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
 __all__ = [
-    "GetAttrKey", "LeafSpec", "MappingKey", "PyTreeSpec", "SequenceKey", "TreeSpec", "keystr", "register_pytree_node",
-    "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_is_leaf",
-    "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
-    "tree_map_with_path", "tree_structure", "tree_unflatten",
+    "GetAttrKey",
+    "LeafSpec",
+    "MappingKey",
+    "PyTreeSpec",
+    "SequenceKey",
+    "TreeSpec",
+    "keystr",
+    "register_pytree_node",
+    "tree_all",
+    "tree_all_only",
+    "tree_any",
+    "tree_any_only",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_is_leaf",
+    "tree_iter",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_only_",
+    "tree_map_with_path",
+    "tree_structure",
+    "tree_unflatten",
 ]
 
 
@@ -133,8 +154,9 @@ def _chosen(of):
     return of if callable(of) and not isinstance(of, type) else lambda leaf: isinstance(leaf, of)
 
 
-def tree_map_only(type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree,
-                  is_leaf: _IsLeaf = None) -> PyTree:
+def tree_map_only(
+    type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: _IsLeaf = None
+) -> PyTree:
     """A tree of the same structure, with `func(leaf)` for some leaves and the others as they are.
 
     Args:
@@ -146,8 +168,9 @@ def tree_map_only(type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: 
     return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree,
-                   is_leaf: _IsLeaf = None) -> PyTree:
+def tree_map_only_(
+    type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: _IsLeaf = None
+) -> PyTree:
     """Call `func` for some leaves, for its effect.
 
     Args:
@@ -245,8 +268,10 @@ def _with_paths(tree, path: tuple, is_leaf) -> Iterator[tuple[Any, Any]]:
     children, context = container.flatten(tree)
     children = list(children)
     if container.keys is None:
-        raise ValueError(f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn "
-                         "argument to register_pytree_node.")
+        raise ValueError(
+            f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn "
+            "argument to register_pytree_node."
+        )
     for step, child in zip(container.keys(children, context), children, strict=True):
         yield from _with_paths(child, (*path, step), is_leaf)
 

@@ -82,6 +82,7 @@ class Conditions:
         if self.casts is None and state.autocast is None:  # nobody has asked for it so far
             return contextlib.nullcontext()
         from ..amp.autocast_mode import autocast
+
         dtype, enabled, caches = self.casts or (None, False, True)
         return autocast("cpu", dtype=dtype, enabled=enabled, cache_enabled=caches)
 
@@ -124,13 +125,14 @@ class Part:
         self.args = tuple([_kept(a) for a in args])
         self.kwargs = {name: _kept(a) for name, a in kwargs.items()}
         self.conditions = Conditions(preserve)
-        self.looks: list[str] = []      # of each saved tensor, in the order of saving
+        self.looks: list[str] = []  # of each saved tensor, in the order of saving
         self.found: dict[int, dict[int, Tensor]] = {}  # pass -> number -> tensor
         self.found_in: WeakKeyDictionary[GraphExecGroup, dict[int, Tensor]] = WeakKeyDictionary()
         self.early_stop, self.checks, self.debug = True, True, False
 
     def recording(self) -> saved_tensors_hooks:
         """The hooks of the first run."""
+
         def pack(tensor: Tensor) -> _Place:
             self.looks.append(_look(tensor))
             return _Place(self, len(self.looks) - 1)
@@ -160,9 +162,11 @@ class Part:
         if found is None:
             found = self.found_in[group] = self.run()
         if number not in found:
-            raise CheckpointError("torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
-                                  "unpacked once. Within a GraphExecGroup, no two backward passes may need the same "
-                                  "saved tensor, and ctx.saved_tensors is read once.")
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
+                "unpacked once. Within a GraphExecGroup, no two backward passes may need the same "
+                "saved tensor, and ctx.saved_tensors is read once."
+            )
         return found.pop(number)
 
     def run(self) -> dict[int, Tensor]:
@@ -173,8 +177,10 @@ class Part:
 
         def pack(tensor: Tensor) -> Tensor:
             if len(looks) == last:
-                raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than "
-                                      "during the original forward pass." + self.told(looks))
+                raise CheckpointError(
+                    "torch.utils.checkpoint: trying to save more tensors during recomputation than "
+                    "during the original forward pass." + self.told(looks)
+                )
             found[len(looks)] = held = tensor.detach()
             looks.append(_look(tensor))
             if self.early_stop and len(looks) == last:
@@ -183,8 +189,13 @@ class Part:
 
         args = tuple([_given(a) for a in self.args])
         kwargs = {name: _given(a) for name, a in self.kwargs.items()}
-        with (self.conditions.again(), contextlib.suppress(_Enough), self.context, enable_grad(),
-              saved_tensors_hooks(pack, lambda t: t)):
+        with (
+            self.conditions.again(),
+            contextlib.suppress(_Enough),
+            self.context,
+            enable_grad(),
+            saved_tensors_hooks(pack, lambda t: t),
+        ):
             self.function(*args, **kwargs)
         self.compare(looks)
         return found
@@ -192,20 +203,29 @@ class Part:
     def compare(self, looks: list[str]) -> None:
         """Raise if the second run saved other tensors than the first."""
         if len(looks) != len(self.looks):
-            raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original "
-                                  "forward and recomputation.\n"
-                                  f"Number of tensors saved during forward: {len(self.looks)}\n"
-                                  f"Number of tensors saved during recomputation: {len(looks)}." + self.told(looks))
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original "
+                "forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.looks)}\n"
+                f"Number of tensors saved during recomputation: {len(looks)}." + self.told(looks)
+            )
         if self.checks and looks != self.looks:
-            lines = [f"tensor at position {i}:\nsaved metadata: {a}\nrecomputed metadata: {b}"
-                     for i, (a, b) in enumerate(zip(self.looks, looks, strict=True)) if a != b]
-            raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different "
-                                  "metadata than during the forward pass.\n" + "\n".join(lines) + self.told(looks))
+            lines = [
+                f"tensor at position {i}:\nsaved metadata: {a}\nrecomputed metadata: {b}"
+                for i, (a, b) in enumerate(zip(self.looks, looks, strict=True))
+                if a != b
+            ]
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different "
+                "metadata than during the forward pass.\n" + "\n".join(lines) + self.told(looks)
+            )
 
     def told(self, looks: list[str]) -> str:
         if not self.debug:
-            return ("\nTip: pass `debug=True` to checkpoint(...), or use set_checkpoint_debug_enabled(True), to see "
-                    "what either run saved.")
+            return (
+                "\nTip: pass `debug=True` to checkpoint(...), or use set_checkpoint_debug_enabled(True), to see "
+                "what either run saved."
+            )
         return f"\nSaved in the original run:\n{_listed(self.looks)}\nSaved in the run in backward:\n{_listed(looks)}"
 
 
@@ -233,5 +253,3 @@ def _is_running(task_id: int) -> bool:
             return True
         task = task.outer
     return False
-
-

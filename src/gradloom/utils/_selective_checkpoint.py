@@ -78,9 +78,11 @@ class _Kept:
             RuntimeError: if it was written to.
         """
         if self.tensor._version != self.version and not allow_mutation:
-            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated. Let the policy "
-                               "recompute the operator whose result is written to, or pass "
-                               "allow_cache_entry_mutation=True if the value after the write is meant.")
+            raise RuntimeError(
+                "Tensor cached during selective activation checkpoint has been mutated. Let the policy "
+                "recompute the operator whose result is written to, or pass "
+                "allow_cache_entry_mutation=True if the value after the write is meant."
+            )
         return self.tensor
 
 
@@ -126,15 +128,19 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         self.func_counter[func] += 1
         if func not in self.storage or number not in self.storage[func]:
             what = f"{func} invocation index {number}" if func in self.storage else f"{func}"
-            raise RuntimeError(f"{what} encountered during backward but not found in storage: the part ran other "
-                               "operators than in its first run. It has to be deterministic, and not to depend on what "
-                               "changes between forward and backward.")
+            raise RuntimeError(
+                f"{what} encountered during backward but not found in storage: the part ran other "
+                "operators than in its first run. It has to be deterministic, and not to depend on what "
+                "changes between forward and backward."
+            )
         found = self.storage[func][number]
         if found is _RECOMPUTE:
             return func(*args, **kwargs)
         if found is _CONSUMED:
-            raise RuntimeError("Trying to backward an extra time. You are only allowed to backward once on any region "
-                               "computed under selective activation checkpoint.")
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region "
+                "computed under selective activation checkpoint."
+            )
         self.storage[func][number] = _CONSUMED
         return tree_map(lambda x: x.get(self.allow_cache_entry_mutation) if isinstance(x, _Kept) else x, found)
 
@@ -157,13 +163,16 @@ def _policy_of(answer: Any, func: Any) -> CheckpointPolicy:
     if isinstance(answer, bool):
         return _policy_from_bool(answer)
     if not isinstance(answer, CheckpointPolicy):
-        raise TypeError("the policy of a selective checkpoint should return a CheckpointPolicy or a bool, and "
-                        f"returned {type(answer).__name__} for {func}")
+        raise TypeError(
+            "the policy of a selective checkpoint should return a CheckpointPolicy or a bool, and "
+            f"returned {type(answer).__name__} for {func}"
+        )
     return answer
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Any],
-                                         allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
     """The contexts of a checkpoint that keeps the results of some operators.
 
         context_fn = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
@@ -189,16 +198,17 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] |
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
     else:
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops, not "
-                        f"{type(policy_fn_or_list).__name__}.")
+        raise TypeError(
+            f"policy_fn_or_list must be either a function or a list of ops, not {type(policy_fn_or_list).__name__}."
+        )
     storage: dict[Any, dict[int, Any]] = defaultdict(dict)
-    return (_CachingTorchDispatchMode(policy, storage),
-            _CachedTorchDispatchMode(storage, allow_cache_entry_mutation))
+    return (_CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation))
 
 
 def _overload(operator: Any) -> Any:
     if not hasattr(operator, "_overloadname"):
         hint = f" Take one of its overloads: {operator}.default" if hasattr(operator, "overloads") else ""
-        raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {operator} of type "
-                         f"{type(operator)}.{hint}")
+        raise ValueError(
+            f"Expected op in `op_list` to be an OpOverload but got: {operator} of type {type(operator)}.{hint}"
+        )
     return operator

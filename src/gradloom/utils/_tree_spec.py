@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-
 class SequenceKey(NamedTuple):
     """A step of a path: item `idx` of a sequence."""
 
@@ -86,25 +85,44 @@ _MAPPINGS = (dict, OrderedDict, defaultdict)
 CONTAINERS: dict[Any, Container] = {
     tuple: Container(lambda t: (t, None), lambda values, _: tuple(values), _numbered, "tuple"),
     list: Container(lambda t: (t, None), lambda values, _: list(values), _numbered, "list"),
-    dict: Container(lambda t: (list(t.values()), list(t)),
-                     lambda values, keys: dict(zip(keys, values, strict=True)), _under_keys, "dict"),
-    namedtuple: Container(lambda t: (tuple(t), type(t)), lambda values, cls: cls(*values),
-                           lambda values, cls: map(GetAttrKey, cls._fields), "namedtuple"),
-    OrderedDict: Container(lambda t: (list(t.values()), list(t)),
-                            lambda values, keys: OrderedDict(zip(keys, values, strict=True)), _under_keys,
-                            "OrderedDict"),
-    defaultdict: Container(lambda t: (list(t.values()), [t.default_factory, list(t)]),
-                            lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
-                            lambda values, context: map(MappingKey, context[1]), "defaultdict"),
+    dict: Container(
+        lambda t: (list(t.values()), list(t)),
+        lambda values, keys: dict(zip(keys, values, strict=True)),
+        _under_keys,
+        "dict",
+    ),
+    namedtuple: Container(
+        lambda t: (tuple(t), type(t)),
+        lambda values, cls: cls(*values),
+        lambda values, cls: map(GetAttrKey, cls._fields),
+        "namedtuple",
+    ),
+    OrderedDict: Container(
+        lambda t: (list(t.values()), list(t)),
+        lambda values, keys: OrderedDict(zip(keys, values, strict=True)),
+        _under_keys,
+        "OrderedDict",
+    ),
+    defaultdict: Container(
+        lambda t: (list(t.values()), [t.default_factory, list(t)]),
+        lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+        lambda values, context: map(MappingKey, context[1]),
+        "defaultdict",
+    ),
     deque: Container(lambda t: (list(t), t.maxlen), lambda values, length: deque(values, length), _numbered, "deque"),
 }
 
 
-def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]],
-                         unflatten_fn: Callable[[Iterable[Any], Any], Any], *,
-                         serialized_type_name: str | None = None, to_dumpable_context: Any = None,
-                         from_dumpable_context: Any = None,
-                         flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = None) -> None:
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[Any, Any]],
+    unflatten_fn: Callable[[Iterable[Any], Any], Any],
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None,
+    flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = None,
+) -> None:
     """Let instances of a class be nodes of trees, rather than leaves.
 
     Args:
@@ -122,9 +140,11 @@ def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]]
         raise ValueError(f"{cls!r} is already registered as pytree node.")
     keys = None
     if flatten_with_keys_fn is not None:
+
         def keys(children, context):
             rebuilt = unflatten_fn(children, context)
             return [step for step, _ in flatten_with_keys_fn(rebuilt)[0]]
+
     CONTAINERS[cls] = Container(flatten_fn, unflatten_fn, keys, getattr(cls, "__name__", repr(cls)))
 
 
@@ -138,9 +158,14 @@ def kind_of(value) -> Any:
             return namedtuple
         _know_the_library_s()
         from ..return_types import NamedResult
+
         if issubclass(cls, NamedResult):
-            CONTAINERS[cls] = Container(lambda t: (tuple(t), None), lambda values, _: cls(tuple(values)),
-                                          lambda values, _: map(GetAttrKey, cls._fields), cls.__name__)
+            CONTAINERS[cls] = Container(
+                lambda t: (tuple(t), None),
+                lambda values, _: cls(tuple(values)),
+                lambda values, _: map(GetAttrKey, cls._fields),
+                cls.__name__,
+            )
         return cls if cls in CONTAINERS else None
     return None
 
@@ -148,6 +173,7 @@ def kind_of(value) -> Any:
 def _know_the_library_s() -> None:
     """Register the library's own tuples, when the first of them is met."""
     from ..size import Size
+
     if Size not in CONTAINERS:
         CONTAINERS[Size] = Container(lambda t: (tuple(t), None), lambda values, _: tuple(values), _numbered, "Size")
 
@@ -156,8 +182,13 @@ def is_namedtuple(value: Any) -> bool:
     """Whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or is such a class."""
     cls = value if isinstance(value, type) else value.__class__
     fields = getattr(cls, "_fields", None)
-    return (issubclass(cls, tuple) and isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
-            and callable(getattr(cls, "_make", None)) and callable(getattr(cls, "_asdict", None)))
+    return (
+        issubclass(cls, tuple)
+        and isinstance(fields, tuple)
+        and all(isinstance(f, str) for f in fields)
+        and callable(getattr(cls, "_make", None))
+        and callable(getattr(cls, "_asdict", None))
+    )
 
 
 class TreeSpec:
@@ -222,12 +253,16 @@ class TreeSpec:
         if mapping:
             expected = _keys_of(self.type, self.context)
             if set(expected) != set(tree):
-                raise ValueError(f"Node keys mismatch; missing key(s): {set(expected) - set(tree)}; extra key(s): "
-                                 f"{set(tree) - set(expected)}.")
+                raise ValueError(
+                    f"Node keys mismatch; missing key(s): {set(expected) - set(tree)}; extra key(s): "
+                    f"{set(tree) - set(expected)}."
+                )
             return [tree[key] for key in expected]
         if kind is not deque and context != self.context:
-            raise ValueError(f"Node context mismatch for custom node type {self.type!r}: expected {self.context!r}, "
-                             f"but got {context!r}.")
+            raise ValueError(
+                f"Node context mismatch for custom node type {self.type!r}: expected {self.context!r}, "
+                f"but got {context!r}."
+            )
         return children
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
@@ -238,8 +273,10 @@ class TreeSpec:
         """
         given = list(leaves)
         if len(given) != self.num_leaves:
-            raise ValueError(f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a "
-                             f"pytree that holds {self.num_leaves} items ({self}).")
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a "
+                f"pytree that holds {self.num_leaves} items ({self})."
+            )
         return self._build(iter(given))
 
     def _build(self, leaves: Iterator[Any]) -> Any:

@@ -24,14 +24,37 @@ if TYPE_CHECKING:
         create_selective_checkpoint_contexts,
     )
 
-__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
-           "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
-           "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states",
-           "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
+    "SAC_IGNORED_OPS",
+    "SelectiveCheckpointContext",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
 # What stands on dispatch modes, which are imported when they are asked for.
-_SELECTIVE = frozenset(("CheckpointPolicy", "SAC_IGNORED_OPS", "SelectiveCheckpointContext",
-                        "_CachedTorchDispatchMode", "_CachingTorchDispatchMode", "_policy_from_bool",
-                        "create_selective_checkpoint_contexts"))
+_SELECTIVE = frozenset(
+    (
+        "CheckpointPolicy",
+        "SAC_IGNORED_OPS",
+        "SelectiveCheckpointContext",
+        "_CachedTorchDispatchMode",
+        "_CachingTorchDispatchMode",
+        "_policy_from_bool",
+        "create_selective_checkpoint_contexts",
+    )
+)
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -39,9 +62,16 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
-               context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn, determinism_check: str = "default",
-               debug: bool = False, early_stop: bool = True, **kwargs: Any) -> Any:
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """Run `function(*args, **kwargs)` and keep its inputs only; backward computes the rest again.
 
     Args:
@@ -62,9 +92,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         CheckpointError: in backward, if the part saved other tensors than in the first run.
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: "
-                      "use_reentrant=False is recommended, use_reentrant=True is what happens without it.",
-                      stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: "
+            "use_reentrant=False is recommended, use_reentrant=True is what happens without it.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -157,8 +189,10 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
         RuntimeError: if there are any: gradloom computes on the CPU.
     """
     if devices:
-        raise RuntimeError("gradloom computes on the CPU, whose random state set_rng_state sets; there are no other "
-                           f"devices {list(devices)}")
+        raise RuntimeError(
+            "gradloom computes on the CPU, whose random state set_rng_state sets; there are no other "
+            f"devices {list(devices)}"
+        )
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -191,9 +225,11 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx, *grads):
         if not _runs_everything():
-            raise RuntimeError("When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
-                               "passing an `inputs` parameter to .backward(). To resolve this error, you can either "
-                               "set use_reentrant=False, or call .backward() without passing the `inputs` argument.")
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
+                "passing an `inputs` parameter to .backward(). To resolve this error, you can either "
+                "set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+            )
         inputs = list(ctx.inputs)
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
@@ -214,8 +250,9 @@ def _runs_everything() -> bool:
     return task is None or task.plan is None
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
-                          **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """Run functions one after another, in `segments` parts of which each but the last is checkpointed.
 
     Args:
@@ -228,8 +265,11 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
         ValueError: for other keywords, or if there are fewer functions than segments.
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
-                      "explicitly: use_reentrant=False is recommended.", stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
+            "explicitly: use_reentrant=False is recommended.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -244,17 +284,21 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
             for step in part:
                 value = step(value)
             return value
+
         return run
 
     for start in range(0, size * (segments - 1), size):
-        input = checkpoint(runner(steps[start:start + size]), input, use_reentrant=use_reentrant,
-                           preserve_rng_state=preserve)
-    return runner(steps[size * (segments - 1):])(input)
+        input = checkpoint(
+            runner(steps[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
+        )
+    return runner(steps[size * (segments - 1) :])(input)
 
 
 if not TYPE_CHECKING:
+
     def __getattr__(name):
         if name in _SELECTIVE:
             from . import _selective_checkpoint
+
             return getattr(_selective_checkpoint, name)
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

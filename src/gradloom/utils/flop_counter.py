@@ -1,8 +1,8 @@
 """How many floating-point operations a program takes: those of matrix products and convolutions, which are nearly all.
 
-    with FlopCounterMode() as counter:
-        model(x).sum().backward()
-    counter.get_total_flops()
+with FlopCounterMode() as counter:
+    model(x).sum().backward()
+counter.get_total_flops()
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 
 def _shapes(formula: Callable[..., int]) -> Callable[..., int]:
     """A formula of shapes as one of tensors."""
+
     @wraps(formula)
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
         args, kwargs, out_shape = tree_map(lambda v: v.shape if isinstance(v, Tensor) else v, (args, kwargs, out_val))
         return formula(*args, out_shape=out_shape, **kwargs)
+
     return of_tensors
 
 
@@ -42,16 +44,20 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
         get_raw: whether the formula takes tensors, and the result as `out_val`. By default it takes their shapes, and
             that of the result as `out_shape`.
     """
+
     def register(formula: Callable[..., int]) -> Callable[..., int]:
         found = formula if get_raw else _shapes(formula)
         for target in targets if isinstance(targets, (list, tuple)) else (targets,):
             if not hasattr(target, "overloads"):
-                raise ValueError(f"register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
-                                 f"torch.ops.mylib.foo), got {target} which is of type {type(target)}")
+                raise ValueError(
+                    f"register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
+                    f"torch.ops.mylib.foo), got {target} which is of type {type(target)}"
+                )
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
             flop_registry[target] = found
         return formula
+
     return register
 
 
@@ -90,16 +96,38 @@ def conv_flop_count(x: Any, w: Any, out: Any, transposed: bool = False) -> int:
 
 
 @register_flop_formula(aten.convolution)
-def conv_flop(x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *args: Any,
-              out_shape: Any = None, **kwargs: Any) -> int:
+def conv_flop(
+    x: Any,
+    w: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    *args: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
     """Of a convolution of any kind."""
     return conv_flop_count(x, w, out_shape, transposed)
 
 
 @register_flop_formula(aten.convolution_backward)
-def conv_backward_flop(grad: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-                       transposed: bool, output_padding: Any, groups: int, output_mask: Any, out_shape: Any = None,
-                       **kwargs: Any) -> int:
+def conv_backward_flop(
+    grad: Any,
+    x: Any,
+    w: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
     """Of the gradients of a convolution that are asked for: of its input, and of its weight."""
     total = 0
     if output_mask[0]:
@@ -120,8 +148,13 @@ class FlopCounterMode(TorchDispatchMode):
         custom_mapping: operator -> formula, besides those of `register_flop_formula`.
     """
 
-    def __init__(self, mods: Any = None, depth: int | None = 2, display: bool = True,
-                 custom_mapping: dict[Any, Any] | None = None) -> None:
+    def __init__(
+        self,
+        mods: Any = None,
+        depth: int | None = 2,
+        display: bool = True,
+        custom_mapping: dict[Any, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.depth, self.display = depth, display
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
@@ -153,6 +186,7 @@ class FlopCounterMode(TorchDispatchMode):
                 name = f" - {op}" if op is not None else module
                 share = f"{count / total:.2%}" if total else "0%"
                 rows.append((" " * level + name, _short(count, total), share))
+
         for module in sorted(self.flop_counts):
             level = 0 if module == "Global" else module.count(".") + 1
             if level <= depth:
@@ -196,4 +230,5 @@ def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
     def shown(line: tuple[str, ...]) -> str:
         return "  ".join([line[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(line[1:], widths[1:], strict=True))])
+
     return "\n".join([shown(titles), "  ".join("-" * w for w in widths), *map(shown, lines[1:])])

@@ -62,9 +62,7 @@ class RemovableHandle:
         hooks, self.id, extras = state
         # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
-        self.extra_dict_ref = tuple(
-            weakref.ref(OrderedDict() if extra is None else extra) for extra in extras
-        )
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
         with _numbering:
             RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
@@ -198,6 +196,7 @@ class BackwardHook:
     def _without_input_gradients(self):
         """No input requires a gradient, so there is no input node: the hooks run with nothing to replace."""
         from gradloom.autograd.call_stack import level_of_user
+
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs "
             "since no inputs require gradients.",
@@ -205,9 +204,7 @@ class BackwardHook:
         )
         for hook in self.user_hooks:
             answer = hook(self.module, (None,) * self.input_count, self.grad_outputs)
-            if answer is not None and not (
-                isinstance(answer, tuple) and all(item is None for item in answer)
-            ):
+            if answer is not None and not (isinstance(answer, tuple) and all(item is None for item in answer)):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None "
                     "or None for all gradients."

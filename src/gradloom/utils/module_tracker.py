@@ -34,8 +34,10 @@ class ModuleTracker:
 
     def __enter__(self) -> ModuleTracker:
         modules = import_module("gradloom.nn.modules.module")
-        self._handles = [modules.register_module_forward_pre_hook(self._enter),
-                         modules.register_module_forward_hook(self._leave)]
+        self._handles = [
+            modules.register_module_forward_pre_hook(self._enter),
+            modules.register_module_forward_hook(self._leave),
+        ]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,11 +68,13 @@ class ModuleTracker:
 
     def _backward(self, change: Callable[[], Any]) -> Callable[[Any], None]:
         """A hook for backward, at whose end no module is left."""
+
         def hook(grads: Any) -> None:
             if not self._callback_is_set:
                 Variable._execution_engine.queue_callback(self._end)
                 self._callback_is_set, self.is_bw = True, True
             change()
+
         return hook
 
     def _end(self) -> None:

@@ -1,9 +1,9 @@
 """Pictures of backward graphs.
 
-    graph = gradloom.utils.viz.graph(loss, params=model)
-    graph                        # in a notebook: the picture
-    graph.dot                    # the graph in Graphviz's language
-    graph.save("loss.svg")       # also .dot, .gv, .png, .pdf
+graph = gradloom.utils.viz.graph(loss, params=model)
+graph                        # in a notebook: the picture
+graph.dot                    # the graph in Graphviz's language
+graph.save("loss.svg")       # also .dot, .gv, .png, .pdf
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _STYLE = {"output": 'shape=oval, fillcolor="#fdf3d0"', "leaf": 'fillcolor="#d8e8
 _HOW_TO_INSTALL = (
     "the picture needs the program `dot` of Graphviz, which is not installed: `apt install graphviz`, `brew install "
     "graphviz`, `conda install graphviz`, or https://graphviz.org/download. Without it there is `.dot`, the graph in "
-    "Graphviz's language, which other programs and web pages draw")
+    "Graphviz's language, which other programs and web pages draw"
+)
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,11 @@ class Graph:
     def dot(self) -> str:
         """The graph in Graphviz's language, DOT. It is the same for the same program."""
         several = {e.target for e in self.edges if e.input}
-        lines = ["digraph backward {",
-                 '  node [shape=box, style="filled", fontname="Helvetica", fontsize=11];',
-                 '  edge [fontname="Helvetica", fontsize=9, color="#666666"];']
+        lines = [
+            "digraph backward {",
+            '  node [shape=box, style="filled", fontname="Helvetica", fontsize=11];',
+            '  edge [fontname="Helvetica", fontsize=9, color="#666666"];',
+        ]
         lines += [f"  {v.id} [label={_quoted(v.lines)}, {_STYLE[v.kind]}];" for v in self.vertices]
         for e in self.edges:
             words = ([f"{e.input}: {e.shape}"] if e.target in several else [e.shape]) if e.shape else []
@@ -141,8 +144,10 @@ class Graph:
         try:
             import graphviz
         except ImportError:
-            raise ImportError("the package graphviz is not installed: `pip install graphviz`. `.dot`, `.svg()` and "
-                              "`.save()` work without it") from None
+            raise ImportError(
+                "the package graphviz is not installed: `pip install graphviz`. `.dot`, `.svg()` and "
+                "`.save()` work without it"
+            ) from None
         return graphviz.Source(self.dot)
 
     def _drawn(self, kind: str) -> bytes:
@@ -166,8 +171,10 @@ class Graph:
         if picture is not None:
             return {"image/svg+xml": picture, "text/plain": repr(self)}
         if len(self.vertices) > LARGEST_DRAWING:
-            return {"text/plain": f"{self!r}, too large to be drawn here: `.dot` has it, and `.save(\"graph.svg\")` "
-                                  "draws it all the same"}
+            return {
+                "text/plain": f'{self!r}, too large to be drawn here: `.dot` has it, and `.save("graph.svg")` '
+                "draws it all the same"
+            }
         return {"text/plain": f"{self!r}: {_HOW_TO_INSTALL}.\n\n{self.dot}"}
 
 
@@ -209,8 +216,8 @@ def graph(outputs: Any, params: Any = None, *, saved: bool = True) -> Graph:
         for following, number in node.next_functions:
             if following is not None:
                 reach(ids[node], following, number)
-    outputs_first = vertices[:len(roots)]
-    return Graph(outputs_first + sorted(vertices[len(roots):], key=lambda v: int(v.id[1:])), edges)
+    outputs_first = vertices[: len(roots)]
+    return Graph(outputs_first + sorted(vertices[len(roots) :], key=lambda v: int(v.id[1:])), edges)
 
 
 def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], saved: bool) -> Vertex:
@@ -222,8 +229,15 @@ def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], s
     if isinstance(node, AccumulateGrad):
         return Vertex(id_, "leaf", title, name, shapes)
     fields = [(f, what) for f, what in held(node) if not what.startswith("None")] if saved else []
-    return Vertex(id_, "node", title, name, shapes, tuple(fields),
-                  inner.name().removeprefix("torch::autograd::") if isinstance(inner, Node) else "")
+    return Vertex(
+        id_,
+        "node",
+        title,
+        name,
+        shapes,
+        tuple(fields),
+        inner.name().removeprefix("torch::autograd::") if isinstance(inner, Node) else "",
+    )
 
 
 def _shape(node: Node, number: int) -> str:
@@ -243,8 +257,9 @@ def _roots(outputs: Any) -> list[tuple[str, Node, int]]:
     elif isinstance(outputs, Sequence) and not isinstance(outputs, (str, bytes)):
         pairs = [(f"output {i}", value) for i, value in enumerate(outputs)]
     else:
-        raise TypeError(f"graph() takes a tensor, a node, or several of them in a list or dict, not "
-                        f"{type(outputs).__name__}")
+        raise TypeError(
+            f"graph() takes a tensor, a node, or several of them in a list or dict, not {type(outputs).__name__}"
+        )
     if not pairs:
         raise ValueError("graph() got no outputs")
     return [_root(title, value) for title, value in pairs]
@@ -257,8 +272,10 @@ def _root(title: str, value: Any) -> tuple[str, Node, int]:
         raise TypeError(f"graph() takes tensors and nodes, {title} is of type {type(value).__name__}")
     node, number = gradient_edge(value)
     if node is None:
-        raise ValueError(f"{title} does not require a gradient, so there is no graph behind it: nothing that it was "
-                         "computed from requires one, or it was computed under no_grad()")
+        raise ValueError(
+            f"{title} does not require a gradient, so there is no graph behind it: nothing that it was "
+            "computed from requires one, or it was computed under no_grad()"
+        )
     return title, node, number
 
 

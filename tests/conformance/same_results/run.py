@@ -18,8 +18,16 @@ import numpy as np
 def shown(program: str, torch) -> str:
     """The value's repr, or the class of the exception; without addresses."""
     torch.manual_seed(0)
-    names = {"torch": torch, "np": np, "copy": copy, "pickle": pickle, "io": io, "F": torch.nn.functional,
-             "nn": torch.nn, "fw": torch.autograd.forward_ad}
+    names = {
+        "torch": torch,
+        "np": np,
+        "copy": copy,
+        "pickle": pickle,
+        "io": io,
+        "F": torch.nn.functional,
+        "nn": torch.nn,
+        "fw": torch.autograd.forward_ad,
+    }
     *statements, expression = program.split(";;")
     try:
         for statement in statements:

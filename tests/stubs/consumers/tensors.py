@@ -15,11 +15,24 @@ def made() -> list[Tensor]:
     a = torch.tensor([[1, 2], [3, 4]], dtype=torch.float64)
     array: npt.NDArray[np.float32] = np.ones((2, 2), np.float32)
     return [
-        a, torch.zeros(2, 3), torch.zeros((2, 3), dtype=torch.int32, device="cpu"), torch.ones_like(a),
-        torch.full((2,), 3.5), torch.arange(0, 10, 2), torch.linspace(0, 1, 5), torch.eye(3, requires_grad=True),
-        torch.from_numpy(array), torch.as_tensor([1.0, 2.0]), torch.empty(torch.Size([2, 2])), torch.rand(2, 3),
-        torch.randperm(5), torch.normal(0.0, 1.0, (2, 2)), torch.cat([a, a], dim=0), torch.stack((a, a)),
-        torch.nn.Parameter(a), torch.FloatTensor([1.0]),
+        a,
+        torch.zeros(2, 3),
+        torch.zeros((2, 3), dtype=torch.int32, device="cpu"),
+        torch.ones_like(a),
+        torch.full((2,), 3.5),
+        torch.arange(0, 10, 2),
+        torch.linspace(0, 1, 5),
+        torch.eye(3, requires_grad=True),
+        torch.from_numpy(array),
+        torch.as_tensor([1.0, 2.0]),
+        torch.empty(torch.Size([2, 2])),
+        torch.rand(2, 3),
+        torch.randperm(5),
+        torch.normal(0.0, 1.0, (2, 2)),
+        torch.cat([a, a], dim=0),
+        torch.stack((a, a)),
+        torch.nn.Parameter(a),
+        torch.FloatTensor([1.0]),
     ]
 
 

@@ -47,7 +47,10 @@ def batches(count: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Te
 def train(net: Net, epochs: int) -> list[float]:
     optimizer: torch.optim.Optimizer = torch.optim.SGD(
         [{"params": list(net.head.parameters()), "lr": 0.1}, {"params": net.blocks.parameters()}],
-        lr=0.05, momentum=0.9, nesterov=True)
+        lr=0.05,
+        momentum=0.9,
+        nesterov=True,
+    )
     schedulers: list[LRScheduler] = [StepLR(optimizer, step_size=2, gamma=0.5), CosineAnnealingLR(optimizer, T_max=10)]
     loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
     losses: list[float] = []

@@ -38,13 +38,25 @@ class _Rules(dict[str, Callable[[Call], Any]]):
 
     def __missing__(self, name: str) -> Callable[[Call], Any]:
         from importlib import import_module
+
         family, _, function = name.partition(".")
         rule = self[name] = getattr(import_module(f"{__name__}.{family}"), function)
         return rule
 
 
 RULES = _Rules(
-    pointwise=general.pointwise, aligned=general.aligned, reduction=general.reduction, whole=general.whole,
-    dims=general.dims, inserted=general.inserted, sizes=general.sizes, fold=general.fold, loss=general.loss,
-    loss_backward=general.loss_backward, write=general.write, dynamic=general.dynamic,
-    random=random.random, loop=loop)
+    pointwise=general.pointwise,
+    aligned=general.aligned,
+    reduction=general.reduction,
+    whole=general.whole,
+    dims=general.dims,
+    inserted=general.inserted,
+    sizes=general.sizes,
+    fold=general.fold,
+    loss=general.loss,
+    loss_backward=general.loss_backward,
+    write=general.write,
+    dynamic=general.dynamic,
+    random=random.random,
+    loop=loop,
+)

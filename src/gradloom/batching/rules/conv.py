@@ -45,17 +45,30 @@ def convolution_backward(call: Call) -> Any:
     grad, x = call.physical("grad_output"), call.physical("input")
     of_input = of_weight = of_bias = None
     if mask[0] and not call.is_batched("weight"):
-        of_input = call.invoke({"grad_output": ops.flatten(grad, 0, 1), "input": ops.flatten(x, 0, 1),
-                                "bias_sizes": None, "output_mask": (True, False, False)})[0]
+        of_input = call.invoke(
+            {
+                "grad_output": ops.flatten(grad, 0, 1),
+                "input": ops.flatten(x, 0, 1),
+                "bias_sizes": None,
+                "output_mask": (True, False, False),
+            }
+        )[0]
         of_input = ops.unflatten(of_input, 0, (size, x._array.shape[1]))
         mask = (False, mask[1], mask[2])
     if mask[2]:
         of_bias = ops.sum(grad, [d for d in range(1, grad._array.ndim) if d != 2])
     if mask[0] or mask[1]:
         weight = call.physical("weight")
-        found = call.invoke({"grad_output": _channels(grad), "input": _channels(x), "weight": ops.flatten(weight, 0, 1),
-                             "groups": size * call["groups"], "bias_sizes": None,
-                             "output_mask": (mask[0], mask[1], False)})
+        found = call.invoke(
+            {
+                "grad_output": _channels(grad),
+                "input": _channels(x),
+                "weight": ops.flatten(weight, 0, 1),
+                "groups": size * call["groups"],
+                "bias_sizes": None,
+                "output_mask": (mask[0], mask[1], False),
+            }
+        )
         if mask[0]:
             of_input = _examples(found[0], size)
         if mask[1]:

@@ -16,8 +16,9 @@ def fill(call: Call) -> Any:
         return pointwise(call)
     value, target = call["value"], call[call.first]
     if value._array.ndim:
-        raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
-                           f"{value._array.ndim} dimensions.")
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
+        )
     if call.operator.writes:
         return ops.copy_(target, value)
     return ops.clone(ops.expand(ops.to(value, target.dtype), target._array.shape))

@@ -49,6 +49,7 @@ def written(call: Call) -> None:
 
 # --- operands of one shape --------------------------------------------------------------------------------------------
 
+
 def align(call: Call) -> dict[str, Tensor]:
     """The tensor arguments without this level, such that broadcasting pairs their dimensions as it does those of single
     examples; of one dtype where type promotion would see to that."""
@@ -73,6 +74,7 @@ def aligned(call: Call) -> Any:
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
+
 def reduction(call: Call) -> Any:
     """The first argument names the parameter with the dimensions; `[]` after it says that it takes several."""
     name = call.arguments[0].removesuffix("[]")
@@ -80,8 +82,9 @@ def reduction(call: Call) -> Any:
     x, rank, dim = call.physical(call.first), call.rank(call.first), call[name]
     if not rank:
         shifted(dim, 0)
-        return call.wrap(call.invoke(_without_keepdim(
-            call, {call.first: ops.unsqueeze(x, 1), name: (1,) if several else 1})))
+        return call.wrap(
+            call.invoke(_without_keepdim(call, {call.first: ops.unsqueeze(x, 1), name: (1,) if several else 1}))
+        )
     if dim is None or dim == ():
         if several:
             return call.wrap(call.invoke({call.first: x, name: tuple(range(1, rank + 1))}))
@@ -122,6 +125,7 @@ def whole(call: Call) -> Any:
 
 
 # --- operators that do not mind leading dimensions --------------------------------------------------------------------
+
 
 def dims(call: Call) -> Any:
     return _leading(call, 0, call.rank(call.first))
@@ -213,8 +217,9 @@ def loss(call: Call) -> Any:
     if how == NONE or found._array.ndim == 1:
         return call.wrap(found)
     found = ops.flatten(found, 1, -1)
-    return call.wrap(ops.mean_dim(found, (1,), False, None) if how == MEAN else
-                     ops.sum_dim_IntList(found, (1,), False, None))
+    return call.wrap(
+        ops.mean_dim(found, (1,), False, None) if how == MEAN else ops.sum_dim_IntList(found, (1,), False, None)
+    )
 
 
 def loss_backward(call: Call) -> Any:
@@ -224,6 +229,7 @@ def loss_backward(call: Call) -> Any:
     found = call.invoke({**align(call), "reduction": NONE})
     if how == MEAN:
         from ...functional import broadcast_shapes
+
         count = 1
         for n in broadcast_shapes(*shapes):
             count *= n
@@ -233,6 +239,7 @@ def loss_backward(call: Call) -> Any:
 
 # --- the others -------------------------------------------------------------------------------------------------------
 
+
 def write(call: Call) -> Any:
     """In place: the result of the operator that is named, copied into the first argument."""
     written(call)
@@ -241,6 +248,8 @@ def write(call: Call) -> Any:
 
 
 def dynamic(call: Call) -> NoReturn:
-    raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
-                       f"over {call.operator.name}, whose result would have another shape for every example. "
-                       "`torch.where` and masks multiplied in keep the shape.")
+    raise RuntimeError(
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
+        f"over {call.operator.name}, whose result would have another shape for every example. "
+        "`torch.where` and masks multiplied in keep the shape."
+    )

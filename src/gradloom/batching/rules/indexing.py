@@ -13,9 +13,11 @@ from ..call import Call
 from ..tensor import BatchedTensor
 from .general import dynamic, padded, shifted
 
-MASK = ("vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
-        "with a boolean mask: every example would have a result of another shape. `torch.where(mask, x, other)` keeps "
-        "the shape.")
+MASK = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+    "with a boolean mask: every example would have a result of another shape. `torch.where(mask, x, other)` keeps "
+    "the shape."
+)
 
 
 def _examples(call: Call, rank: int) -> Tensor:
@@ -164,6 +166,7 @@ def masked_fill(call: Call) -> Any:
     """With a value that is a tensor of one element."""
     if not call.is_batched("value"):
         from .general import pointwise
+
         return pointwise(call)
     found = ops.where(call["mask"], ops.to(call["value"], call[call.first].dtype), call[call.first])
     if call.operator.writes:
@@ -174,6 +177,7 @@ def masked_fill(call: Call) -> Any:
 
 
 # --- one dimension, and a vector of indices ---------------------------------------------------------------------------
+
 
 def index_select(call: Call) -> Any:
     rank, dim = call.rank(call.first), call["dim"]
@@ -244,8 +248,10 @@ def take(call: Call) -> Any:
 
 def one_hot(call: Call) -> Any:
     if call.values.get("num_classes", -1) < 0:
-        raise RuntimeError("vmap: it looks like you are attempting to use torch.one_hot without num_classes: the "
-                           "number of classes would depend on the values. Give `num_classes`.")
+        raise RuntimeError(
+            "vmap: it looks like you are attempting to use torch.one_hot without num_classes: the "
+            "number of classes would depend on the values. Give `num_classes`."
+        )
     return call.wrap(call.invoke({call.first: call.bare(call.first)}))
 
 
@@ -298,8 +304,12 @@ def bucketize(call: Call) -> Any:
         return call.wrap(call.invoke({call.first: call.bare(call.first)}))
     if not isinstance(call[call.first], Tensor):
         return loop(call)
-    return ops.searchsorted(call["boundaries"], call[call.first], out_int32=call.values.get("out_int32", False),
-                            right=call.values.get("right", False))
+    return ops.searchsorted(
+        call["boundaries"],
+        call[call.first],
+        out_int32=call.values.get("out_int32", False),
+        right=call.values.get("right", False),
+    )
 
 
 def isin(call: Call) -> Any:
@@ -317,5 +327,18 @@ def masked_select(call: Call) -> Any:
     return ops.index(call[call.first], (call["mask"],))
 
 
-__all__ = ["along", "bucketize", "embedding", "embedding_dense_backward", "index", "index_put", "index_select", "isin",
-           "masked_fill", "masked_select", "one_hot", "searchsorted", "take"]
+__all__ = [
+    "along",
+    "bucketize",
+    "embedding",
+    "embedding_dense_backward",
+    "index",
+    "index_put",
+    "index_select",
+    "isin",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "searchsorted",
+    "take",
+]

@@ -60,4 +60,4 @@ def _fits(call: Call) -> bool:
     """Whether the shapes are right: if not, the operator says what is wrong."""
     own, target = call["self"]._array.shape, call["target"]._array.shape
     dim = _classes(call)
-    return len(own) > dim and (*own[:dim], *own[dim + 1:]) == target and call["target"]._array.dtype.kind in "iu"
+    return len(own) > dim and (*own[:dim], *own[dim + 1 :]) == target and call["target"]._array.dtype.kind in "iu"

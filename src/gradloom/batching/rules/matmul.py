@@ -29,6 +29,7 @@ def _zeros(tensor: Tensor) -> Tensor:
     import numpy as np
 
     from ...tensor import wrap
+
     return wrap(np.zeros(tensor._array.shape, tensor._array.dtype))
 
 
@@ -72,9 +73,11 @@ def vdot(call: Call) -> Any:
 
 # --- products that are added ------------------------------------------------------------------------------------------
 
+
 def _added(call: Call, product: Any, rank: int) -> Any:
     """beta * self + alpha * product, where a beta of 0 leaves self out, whatever its values."""
     from .general import padded
+
     beta, alpha = call["beta"], call["alpha"]
     if product._array.dtype.kind not in "fcV" and (alpha, beta) != (1, 1):
         return loop(call)  # integers take the integer part of these, and bools have no products
@@ -146,6 +149,7 @@ def trilinear(call: Call) -> Any:
 
 def cross(call: Call) -> Any:
     from .general import padded, shifted
+
     rank = call.rank(call.first)
     if rank != call.rank(call.tensors[1]):
         call.invoke({n: _zeros(call.values[n]) for n in call.tensors})
@@ -155,6 +159,7 @@ def cross(call: Call) -> Any:
 
 def dist(call: Call) -> Any:
     from .general import align
+
     a, b = align(call).values()
     p = call.values.get("p", 2)
     found = ops.linalg_vector_norm(ops.reshape(a - b, (call.size, -1)), p, (1,))

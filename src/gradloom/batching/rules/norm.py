@@ -10,9 +10,11 @@ from ...tensor import Tensor
 from ..call import Call
 from ..tensor import physical_at
 
-RUNNING = ("Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
-           "place, were not batched. Within vmap, use a norm without running statistics "
-           "(track_running_stats=False, GroupNorm), or eval().")
+RUNNING = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
+    "place, were not batched. Within vmap, use a norm without running statistics "
+    "(track_running_stats=False, GroupNorm), or eval()."
+)
 
 
 def _affine(call: Call, found: Tensor, shape: Any) -> Tensor:
@@ -48,8 +50,17 @@ def native_layer_norm_backward(call: Call) -> Any:
         inner = grad
         if call["weight"] is not None:
             inner = grad * ops.reshape(call.physical("weight"), (call.size, *(1,) * lead, *shape))
-        of_input = call.invoke({"grad_out": inner, "input": x, "mean": mean, "rstd": rstd, "weight": None, "bias": None,
-                                "output_mask": (True, False, False)})[0]
+        of_input = call.invoke(
+            {
+                "grad_out": inner,
+                "input": x,
+                "mean": mean,
+                "rstd": rstd,
+                "weight": None,
+                "bias": None,
+                "output_mask": (True, False, False),
+            }
+        )[0]
     if mask[1]:
         of_weight = _over(grad * ((x - mean) * rstd), lead)
     if mask[2]:
@@ -62,6 +73,7 @@ def _over(tensor: Tensor, lead: int) -> Tensor:
 
 
 # --- batches: examples become channels --------------------------------------------------------------------------------
+
 
 def _channels(tensor: Tensor) -> Tensor:
     """(B, N, C, ...) as (N, B * C, ...)."""
@@ -107,6 +119,7 @@ def native_batch_norm_backward(call: Call) -> Any:
 
 # --- groups of channels: examples become samples ----------------------------------------------------------------------
 
+
 def native_group_norm(call: Call) -> Any:
     x, n, c = call.physical("input"), call["N"], call["C"]
     separate = call.is_batched("weight") or call.is_batched("bias")
@@ -126,8 +139,10 @@ def native_group_norm_backward(call: Call) -> Any:
     of_input = of_weight = of_bias = None
     if mask[0]:
         inner = grad if call["weight"] is None else grad * ops.reshape(call.physical("weight"), row)
-        folded = {name: ops.flatten(t, 0, 1) for name, t in
-                  (("grad_out", inner), ("input", x), ("mean", mean), ("rstd", rstd))}
+        folded = {
+            name: ops.flatten(t, 0, 1)
+            for name, t in (("grad_out", inner), ("input", x), ("mean", mean), ("rstd", rstd))
+        }
         of_input = call.invoke({**folded, "weight": None, "N": size * n, "output_mask": (True, False, False)})[0]
         of_input = ops.unflatten(of_input, 0, (size, n))
     if mask[1]:

@@ -10,8 +10,10 @@ from ..answer import loop
 from ..call import Call
 from ..tensor import physical_at
 
-SAME_OF_BATCH = ("Vmap does not currently support same randomness with a batched tensor input: every example asks for "
-                 "numbers of another distribution. Use randomness='different'.")
+SAME_OF_BATCH = (
+    "Vmap does not currently support same randomness with a batched tensor input: every example asks for "
+    "numbers of another distribution. Use randomness='different'."
+)
 
 
 def random(call: Call) -> Any:
@@ -23,8 +25,10 @@ def random(call: Call) -> Any:
     """
     mode = call.level.randomness
     if mode == "error":
-        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' "
-                           "or 'different' randomness flags on vmap or perform the randomness operation out of vmap")
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' "
+            "or 'different' randomness flags on vmap or perform the randomness operation out of vmap"
+        )
     how = call.arguments[0] if call.arguments else ""
     if call.operator.writes:
         return _in_place(call, mode)
@@ -41,9 +45,11 @@ def _in_place(call: Call, mode: str) -> Any:
     target: Tensor = call.values[call.first]
     if mode == "different":
         if not call.is_batched(call.first):
-            raise RuntimeError("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will "
-                               "appear like same randomness: make the tensor within the function, as "
-                               "`x.new_empty(...)` does.")
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will "
+                "appear like same randomness: make the tensor within the function, as "
+                "`x.new_empty(...)` does."
+            )
         call.invoke({n: _right(call, n, target._array.ndim) for n in call.tensors})
         return target
     if any(call.is_batched(n) for n in call.tensors[1:]):
@@ -58,6 +64,7 @@ def _in_place(call: Call, mode: str) -> Any:
 
 def _right(call: Call, name: str, rank: int) -> Tensor:
     from .general import padded
+
     return padded(call.bare(name), rank) if call.is_batched(name) else call.values[name]
 
 
@@ -85,6 +92,7 @@ def _drawn(call: Call, mode: str) -> Any:
     call.values.update(call.promoted())
     rank = max([call.rank(n) for n in tensors])
     from .general import padded
+
     return call.wrap(call.invoke({n: padded(physical_at(call.values[n], call.level), rank) for n in tensors}))
 
 

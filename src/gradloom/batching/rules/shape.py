@@ -34,8 +34,10 @@ def expand(call: Call) -> Any:
     size = tuple(call["size"])
     x = call.physical(call.first)
     if call.rank(call.first) > len(size):
-        raise RuntimeError(f"expand(): the number of sizes provided ({len(size)}) must be greater or equal to the "
-                           f"number of dimensions in the tensor ({call.rank(call.first)})")
+        raise RuntimeError(
+            f"expand(): the number of sizes provided ({len(size)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({call.rank(call.first)})"
+        )
     return call.wrap(call.invoke({call.first: padded(x, len(size)), "size": (call.size, *size)}))
 
 
@@ -50,9 +52,11 @@ def repeat(call: Call) -> Any:
 def permute(call: Call) -> Any:
     dims, rank = tuple(call["dims"]), call.rank(call.first)
     if len(dims) != rank:
-        raise RuntimeError("permute(sparse_coo): number of dimensions in the tensor input does not match the length of "
-                           f"the desired ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = "
-                           f"{len(dims)}")
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of "
+            f"the desired ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = "
+            f"{len(dims)}"
+        )
     dims = (0, *shifted(dims, rank)) if rank else (0,)
     return call.wrap(call.invoke({call.first: call.physical(call.first), "dims": dims}))
 
@@ -90,8 +94,14 @@ def as_strided(call: Call) -> Any:
     """An offset counts from the beginning of the memory, as that of the first example."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
-    found = call.invoke({call.first: x, "size": (call.size, *call["size"]), "stride": (x.stride(0), *call["stride"]),
-                         "storage_offset": x.storage_offset() if offset is None else offset})
+    found = call.invoke(
+        {
+            call.first: x,
+            "size": (call.size, *call["size"]),
+            "stride": (x.stride(0), *call["stride"]),
+            "storage_offset": x.storage_offset() if offset is None else offset,
+        }
+    )
     return call.wrap(found)
 
 
@@ -99,13 +109,23 @@ def as_strided_scatter(call: Call) -> Any:
     """Of examples that are contiguous: each gets memory of its own, one after the other."""
     given = call[call.first]
     if not given._array.flags.c_contiguous:
-        raise RuntimeError("vmap: as_strided_scatter of a tensor that is not contiguous has no batching rule, because "
-                           "what its strides and offset mean depends on memory that examples share: call contiguous() "
-                           "on it")
+        raise RuntimeError(
+            "vmap: as_strided_scatter of a tensor that is not contiguous has no batching rule, because "
+            "what its strides and offset mean depends on memory that examples share: call contiguous() "
+            "on it"
+        )
     x = ops.clone(call.physical(call.first), memory_format=contiguous_format)
-    return call.wrap(call.invoke({
-        call.first: x, "src": call.physical("src"), "size": (call.size, *call["size"]),
-        "stride": (given._array.size, *call["stride"]), "storage_offset": call["storage_offset"] or 0}))
+    return call.wrap(
+        call.invoke(
+            {
+                call.first: x,
+                "src": call.physical("src"),
+                "size": (call.size, *call["size"]),
+                "stride": (given._array.size, *call["stride"]),
+                "storage_offset": call["storage_offset"] or 0,
+            }
+        )
+    )
 
 
 def roll(call: Call) -> Any:
@@ -121,8 +141,10 @@ def roll(call: Call) -> Any:
 def pad(call: Call) -> Any:
     rank = call.rank(call.first)
     if len(call["pad"]) > 2 * rank:
-        raise RuntimeError("Length of pad should be no more than twice the number of dimensions of the input. Pad "
-                           f"length is {len(call['pad'])} while the input has {rank} dimensions.")
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad "
+            f"length is {len(call['pad'])} while the input has {rank} dimensions."
+        )
     return call.wrap(call.invoke({call.first: call.physical(call.first)}))
 
 
@@ -175,5 +197,6 @@ def made_like(call: Call) -> Any:
 
 
 def resize(call: Call) -> Any:
-    raise RuntimeError(f"vmap: {call.operator.name} would give the memory of the whole batch another size; make a new "
-                       "tensor instead")
+    raise RuntimeError(
+        f"vmap: {call.operator.name} would give the memory of the whole batch another size; make a new tensor instead"
+    )

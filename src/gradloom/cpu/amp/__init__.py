@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ... import amp
 from ...amp.old_names import is_old
-from ...dtype import bfloat16
-from ...dtype import dtype as DType
+from ...dtype import bfloat16, dtype as DType
 
 __all__ = ["autocast", "GradScaler"]
 
@@ -29,8 +28,20 @@ class GradScaler(amp.GradScaler):
         init_scale, growth_factor, backoff_factor, growth_interval, enabled: as there.
     """
 
-    def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-                 growth_interval: int = 2000, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         is_old("cpu", "GradScaler", "'cpu', args...")
-        super().__init__("cpu", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
-                         growth_interval=growth_interval, enabled=enabled)
+        super().__init__(
+            "cpu",
+            init_scale=init_scale,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            growth_interval=growth_interval,
+            enabled=enabled,
+        )

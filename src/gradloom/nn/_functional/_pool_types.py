@@ -16,22 +16,39 @@ class MaxPool(Protocol):
 
     @overload
     def __call__(
-        self, input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
-        padding: int | IntList = 0, dilation: int | IntList = 1, ceil_mode: bool = False,
-        return_indices: Literal[False] = False
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
     ) -> Tensor: ...
 
     @overload
     def __call__(
-        self, input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
-        padding: int | IntList = 0, dilation: int | IntList = 1, ceil_mode: bool = False, *,
-        return_indices: Literal[True]
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
     ) -> tuple[Tensor, Tensor]: ...
 
     @overload
     def __call__(
-        self, input: Tensor, kernel_size: int | IntList, stride: int | IntList | None, padding: int | IntList,
-        dilation: int | IntList, ceil_mode: bool, return_indices: Literal[True]
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None,
+        padding: int | IntList,
+        dilation: int | IntList,
+        ceil_mode: bool,
+        return_indices: Literal[True],
     ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -54,16 +71,25 @@ class FractionalMaxPool(Protocol):
 
     @overload
     def __call__(
-        self, input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
-        output_ratio: float | Sequence[float] | None = None, return_indices: Literal[False] = False,
-        _random_samples: Tensor | None = None
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: Literal[False] = False,
+        _random_samples: Tensor | None = None,
     ) -> Tensor: ...
 
     @overload
     def __call__(
-        self, input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
-        output_ratio: float | Sequence[float] | None = None, *, return_indices: Literal[True],
-        _random_samples: Tensor | None = None
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        *,
+        return_indices: Literal[True],
+        _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]: ...
 
 

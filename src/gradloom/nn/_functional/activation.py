@@ -205,8 +205,7 @@ def softsign(input: Tensor) -> Tensor:
 def _softmax_dim(name, ndim):
     """The dimension that softmax took in its earliest versions when none was given; warns."""
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
-        "argument.",
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         stacklevel=3,
     )
     return 0 if ndim in (0, 1, 3) else 1

@@ -107,9 +107,7 @@ def embedding_bag(
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError(
-            "max mode does not support scaling the gradient by the frequency, nor sparse weights"
-        )
+        raise ValueError("max mode does not support scaling the gradient by the frequency, nor sparse weights")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "

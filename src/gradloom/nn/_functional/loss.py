@@ -159,17 +159,27 @@ def _check_linear_cross_entropy(input, weight, bias):
     if weight.dim() < 2:
         raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {weight.dim()}")
     if features != shape[-1:]:
-        raise RuntimeError("expected equal input and linear_weight last dimensions (in_features), got "
-                           f"{features[0]} and {shape[-1]}, respectively")
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{features[0]} and {shape[-1]}, respectively"
+        )
     if weight.dim() > 2 and input.dim() == 1:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, "
-                           f"(N, {shape[-1]}), got unbatched input with shape {tuple(input.shape)}")
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, "
+            f"(N, {shape[-1]}), got unbatched input with shape {tuple(input.shape)}"
+        )
     if bias is not None and tuple(bias.shape) != shape[:-1]:
         raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(bias.shape)}")
 
 
-def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """(input - target) ** 2.
 
     Args:
@@ -183,8 +193,14 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     return _weighted_mean(ops.mse_loss(input, target, 0), weight, reduction)
 
 
-def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """|input - target|.
 
     Args:
@@ -198,8 +214,14 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     return _weighted_mean(ops.l1_loss(input, target, 0), weight, reduction)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                   reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere.
 
     Args:
@@ -208,13 +230,12 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     # With no quadratic part the quotient would be 0 / 0.
-    return (
-        ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
-    )
+    return ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
-               weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere.
 
     Args:
@@ -227,8 +248,14 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-(t * log(x) + (1 - t) * log(1 - x)).
 
     The logarithms are clipped at -100. ValueError for unequal shapes.
@@ -271,8 +298,14 @@ def binary_cross_entropy_with_logits(
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
 
 
-def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-           reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """target * (log(target) - input): `input` holds log-probabilities, and `target` too with `log_target`.
 
     The reduction may also be "batchmean", the sum divided by the size of the first dimension.
@@ -317,8 +350,9 @@ def _is_one_where_different(shape, other):
     return len(shape) == len(other) and [a for a, b in zip(shape, other, strict=True) if a != b] == [1]
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
-                      reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
     """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
 
     Args:
@@ -368,6 +402,4 @@ def ctc_loss(
         reduction: "none", "mean" or "sum" over the elements.
         zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
     """
-    return ops.ctc_loss(
-        log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity
-    )
+    return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity)

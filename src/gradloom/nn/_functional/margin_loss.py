@@ -115,8 +115,9 @@ def multi_margin_loss(
     return ops.multi_margin_loss(input, target, p, margin, weight, number)
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                           reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """The margin loss of several labels per sample: `target` lists their indices, ended by -1.
 
     Args:
@@ -126,8 +127,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                     reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """log(1 + exp(-target * input)).
 
     Args:

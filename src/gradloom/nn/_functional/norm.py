@@ -10,15 +10,7 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import IntList
 
-__all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "normalize",
-    "rms_norm",
-]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
 
 def batch_norm(
@@ -43,9 +35,7 @@ def batch_norm(
     if training:
         values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
         if values == 1:
-            raise ValueError(
-                f"Expected more than 1 value per channel when training, got input size {input.shape}"
-            )
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     if eps < 0 or training and eps == 0:
         must = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {must}, but got {eps}")
@@ -80,16 +70,17 @@ def instance_norm(
         for size in input.shape[2:]:
             spatial *= size
         if spatial == 1:
-            raise ValueError(
-                f"Expected more than 1 spatial element when training, got input size {input.shape}"
-            )
-    return ops.instance_norm(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
-    )
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    return ops.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
 
 
-def layer_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: Tensor,
+    normalized_shape: IntList,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalise over the last dimensions, whose sizes `normalized_shape` are.
 
     Weight and bias have that shape.
@@ -102,8 +93,9 @@ def layer_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None =
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
 
-def rms_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = None,
-             eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: IntList, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """Divide by the root mean square over the last dimensions.
 
     `eps` defaults to the dtype's machine epsilon.
@@ -116,8 +108,9 @@ def rms_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = N
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
     """Normalise each of `num_groups` groups of channels of each sample by its own statistics.
 
     Raises RuntimeError for an input without channels and ValueError when a group has a single value.
@@ -133,9 +126,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     for size in input.shape[2:]:
         values *= size
     if values == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
-        )
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     return ops.group_norm(input, num_groups, weight, bias, eps, True)
 
 
@@ -161,13 +152,15 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     return input / mean.mul(alpha).add(k).pow(beta)
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float = 1e-12,
-              out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """input / max(its p-norm along `dim`, eps).
 
     Args:
         out: a Tensor that the result is written to.
     """
     from ...reductions import norm
+
     divisor = norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / divisor if out is None else ops.div(input, divisor, out=out)

@@ -13,7 +13,5 @@ def __getattr__(name):
     try:
         found = globals()[name] = getattr(_operators, name)
     except AttributeError:
-        raise MissingOperator(
-            f"gradloom has no operator '{name}' yet (see native_functions.yaml)"
-        ) from None
+        raise MissingOperator(f"gradloom has no operator '{name}' yet (see native_functions.yaml)") from None
     return found

@@ -36,8 +36,13 @@ __all__ = [
 
 @typed_max_pool
 def max_pool1d(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, length); with `return_indices` also where they are.
 
@@ -56,8 +61,13 @@ def max_pool1d(
 
 @typed_max_pool
 def max_pool2d(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are.
 
@@ -76,8 +86,13 @@ def max_pool2d(
 
 @typed_max_pool
 def max_pool3d(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, depth, height, width).
 
@@ -97,8 +112,13 @@ def max_pool3d(
 
 
 def max_pool1d_with_indices(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """`max_pool1d` with the indices, whatever `return_indices` says.
 
@@ -114,8 +134,13 @@ def max_pool1d_with_indices(
 
 
 def max_pool2d_with_indices(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """`max_pool2d` with the indices, whatever `return_indices` says.
 
@@ -131,8 +156,13 @@ def max_pool2d_with_indices(
 
 
 def max_pool3d_with_indices(
-    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
-    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """`max_pool3d` with the indices, whatever `return_indices` says.
 
@@ -167,14 +197,13 @@ def _output_size(input, output_size, count):
         raise ValueError(f"Input dimension should be at least {len(wanted) + 1}")
     if None not in wanted:
         return output_size
-    return tuple(
-        size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True)
-    )
+    return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True))
 
 
 @typed_adaptive_max_pool
-def adaptive_max_pool1d(input: Tensor, output_size: int | None | Sequence[int | None],
-                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+def adaptive_max_pool1d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says; with `return_indices` also where they are.
 
     Args:
@@ -185,8 +214,9 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | None | Sequence[int | 
 
 
 @typed_adaptive_max_pool
-def adaptive_max_pool2d(input: Tensor, output_size: int | None | Sequence[int | None],
-                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+def adaptive_max_pool2d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
@@ -200,8 +230,9 @@ def adaptive_max_pool2d(input: Tensor, output_size: int | None | Sequence[int | 
 
 
 @typed_adaptive_max_pool
-def adaptive_max_pool3d(input: Tensor, output_size: int | None | Sequence[int | None],
-                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+def adaptive_max_pool3d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
@@ -214,8 +245,9 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | None | Sequence[int | 
     return both if return_indices else both[0]
 
 
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d` with the indices.
 
     Args:
@@ -225,8 +257,9 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | None | Se
     return adaptive_max_pool1d(input, output_size, True)
 
 
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool2d` with the indices.
 
     Args:
@@ -236,8 +269,9 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | None | Se
     return adaptive_max_pool2d(input, output_size, True)
 
 
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool3d` with the indices.
 
     Args:
@@ -276,8 +310,13 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type).
 
     Args:
@@ -289,8 +328,13 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | IntList, strid
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, ops.avg_pool1d)
 
 
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type).
 
     Args:
@@ -302,8 +346,13 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | IntList, strid
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, ops.avg_pool2d)
 
 
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool3d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type).
 
     Args:

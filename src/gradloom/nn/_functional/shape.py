@@ -65,8 +65,13 @@ def _pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def unfold(input: Tensor, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
-           stride: int | IntList = 1) -> Tensor:
+def unfold(
+    input: Tensor,
+    kernel_size: int | IntList,
+    dilation: int | IntList = 1,
+    padding: int | IntList = 0,
+    stride: int | IntList = 1,
+) -> Tensor:
     """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows).
 
     Args:
@@ -79,8 +84,14 @@ def unfold(input: Tensor, kernel_size: int | IntList, dilation: int | IntList = 
     return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
-def fold(input: Tensor, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
-         padding: int | IntList = 0, stride: int | IntList = 1) -> Tensor:
+def fold(
+    input: Tensor,
+    output_size: int | IntList,
+    kernel_size: int | IntList,
+    dilation: int | IntList = 1,
+    padding: int | IntList = 0,
+    stride: int | IntList = 1,
+) -> Tensor:
     """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size).
 
     Args:
@@ -95,11 +106,7 @@ def fold(input: Tensor, output_size: int | IntList, kernel_size: int | IntList, 
 
 
 _MODES_BY_DIM = {
-    3: {
-        "nearest": "upsample_nearest1d",
-        "nearest-exact": "_upsample_nearest_exact1d",
-        "linear": "upsample_linear1d",
-    },
+    3: {"nearest": "upsample_nearest1d", "nearest-exact": "_upsample_nearest_exact1d", "linear": "upsample_linear1d"},
     4: {
         "nearest": "upsample_nearest2d",
         "nearest-exact": "_upsample_nearest_exact2d",
@@ -163,9 +170,7 @@ def interpolate(
         )
     if antialias:
         if mode not in ("bilinear", "bicubic") or input.dim() != 4:
-            raise ValueError(
-                "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor"
-            )
+            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
         name = f"_{name}_aa"
     resample = getattr(ops, name)
     if mode in _ALIGNABLE:
@@ -188,21 +193,22 @@ def _sizes_and_scales(input, size, scale_factor, spatial):
         given = [given] * spatial
     if size is not None:
         return given, [None] * spatial
-    return [
-        math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given, strict=True)
-    ], given
+    return [math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given, strict=True)], given
 
 
 def _area(input, sizes, spatial):
     if spatial not in (1, 2, 3):
-        raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)"
-        )
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)")
     return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, sizes)
 
 
-def upsample(input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None,
-             mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor,
+    size: int | IntList | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
     """Deprecated: the older name of `interpolate`.
 
     Args:
@@ -211,14 +217,13 @@ def upsample(input: Tensor, size: int | IntList | None = None, scale_factor: flo
         mode: as for `interpolate`.
         align_corners: whether the centres of the corner elements keep their places.
     """
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: int | IntList | None = None,
-                     scale_factor: float | Sequence[float] | None = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Deprecated: `interpolate` with the mode "nearest".
 
     Args:
@@ -226,14 +231,14 @@ def upsample_nearest(input: Tensor, size: int | IntList | None = None,
         scale_factor: size of the result over that of the input.
     """
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input: Tensor, size: int | IntList | None = None,
-                      scale_factor: float | Sequence[float] | None = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Deprecated: `interpolate` with the mode "bilinear" and aligned corners.
 
     Args:
@@ -241,8 +246,7 @@ def upsample_bilinear(input: Tensor, size: int | IntList | None = None,
         scale_factor: size of the result over that of the input.
     """
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -264,8 +268,7 @@ def grid_sample(
     """
     if mode not in _SAMPLING:
         raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
-            f"'{mode}'"
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
     if padding_mode not in _BORDERS:
         raise ValueError(

@@ -11,11 +11,7 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import IntList
 
-__all__ = [
-    "max_unpool1d",
-    "max_unpool2d",
-    "max_unpool3d",
-]
+__all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
 
 def _unpool_size(input, kernel, stride, padding, output_size):
@@ -37,14 +33,19 @@ def _unpool_size(input, kernel, stride, padding, output_size):
     for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=True)):
         if not usual - step < asked < usual + step:
             raise ValueError(
-                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and "
-                f"{usual + step})"
+                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"
             )
     return list(output_size)
 
 
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
     """The inverse of `max_pool1d` where the maxima were, zero elsewhere.
 
     Args:
@@ -61,8 +62,14 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | IntList, str
     return flat.squeeze(-1)
 
 
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
     """The inverse of `max_pool2d` where the maxima were, zero elsewhere.
 
     Args:
@@ -74,13 +81,17 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | IntList, str
     """
     kernel = repeated(kernel_size, 2)
     stride = kernel if stride is None else repeated(stride, 2)
-    return ops.max_unpool2d(
-        input, indices, _unpool_size(input, kernel, stride, repeated(padding, 2), output_size)
-    )
+    return ops.max_unpool2d(input, indices, _unpool_size(input, kernel, stride, repeated(padding, 2), output_size))
 
 
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
     """The inverse of `max_pool3d` where the maxima were, zero elsewhere.
 
     Args:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
         def forward(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result: ...
 
+
 _global_forward_pre_hooks: OrderedDict = OrderedDict()
 _global_forward_pre_hooks_with_kwargs: OrderedDict = OrderedDict()
 _global_forward_hooks: OrderedDict = OrderedDict()
@@ -71,11 +72,7 @@ def register_module_forward_hook(
     forward or another hook raised.
     """
     flags = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
-    return _add(
-        _global_forward_hooks,
-        hook,
-        [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on],
-    )
+    return _add(_global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on])
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -141,8 +138,9 @@ def registered(kind: str, module: Any, name: str, value: Any) -> Any:
 class Calling:
     """`module(...)`, and the registration of the hooks that run around it."""
 
-    def __call__(self: _HasForward[_Arguments, _Result], *args: _Arguments.args,
-                 **kwargs: _Arguments.kwargs) -> _Result:
+    def __call__(
+        self: _HasForward[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Result:
         # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several
         # times slower.
         members = self.__dict__
@@ -164,9 +162,7 @@ class Calling:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -260,8 +256,9 @@ def _call_with_hooks(module, args, kwargs):
             for number, hook in hooks.items():
                 if number in always and number not in progress.called:
                     try:
-                        _run_forward_hook(hook, number in with_kwargs, module, progress.args, progress.kwargs,
-                                          progress.result)
+                        _run_forward_hook(
+                            hook, number in with_kwargs, module, progress.args, progress.kwargs, progress.result
+                        )
                     except Exception as error:
                         warnings.warn(
                             "module forward hook with ``always_call=True`` raised an exception that was "
@@ -334,8 +331,7 @@ def _run_forward_pre_hooks(module, progress):
                     continue
                 if not (isinstance(answer, tuple) and len(answer) == 2):
                     raise RuntimeError(
-                        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
-                        f"{answer}."
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}."
                     )
                 progress.args, progress.kwargs = answer
             else:

@@ -73,9 +73,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Add the values of an iterable at the end; returns the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
             self.append(value)
         return self
@@ -84,8 +82,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         return "\n".join(
-            "  " + _described(position, value, lambda tensor: tensor.dtype)
-            for position, value in enumerate(self)
+            "  " + _described(position, value, lambda tensor: tensor.dtype) for position, value in enumerate(self)
         )
 
     def __repr__(self) -> str:
@@ -229,9 +226,7 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(
-            "  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items()
-        )
+        return "\n".join("  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items())
 
     def __repr__(self) -> Any:
         return _listed(self)
@@ -242,14 +237,10 @@ class ParameterDict(Module):
 
 def _checked_pair(number, pair):
     if not isinstance(pair, Iterable):
-        raise TypeError(
-            f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}"
-        )
+        raise TypeError(f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}")
     pair = tuple(pair)
     if len(pair) != 2:
-        raise ValueError(
-            f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required"
-        )
+        raise ValueError(f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required")
     return pair
 
 

@@ -25,11 +25,7 @@ def typename(value: object) -> str:
         return value.type()
     kind = value if isinstance(value, type) else type(value)
     module = kind.__module__
-    return (
-        kind.__qualname__
-        if module in ("builtins", "__builtin__", None, "")
-        else f"{module}.{kind.__qualname__}"
-    )
+    return kind.__qualname__ if module in ("builtins", "__builtin__", None, "") else f"{module}.{kind.__qualname__}"
 
 
 class Registry:
@@ -73,8 +69,7 @@ class Registry:
         _check_name(self, name, "buffer", self.__dict__["_buffers"])
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None "
-                "required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         self._buffers[name] = _calling.registered("buffer", self, name, tensor)
         if persistent:
@@ -173,8 +168,7 @@ class Registry:
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None "
-                    "expected)"
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Registry):
@@ -185,8 +179,7 @@ class Registry:
         elif "_modules" in members and name in members["_modules"]:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None "
-                    "expected)"
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             members["_modules"][name] = _calling.registered("module", self, name, None)
         elif isinstance(value, Buffer) or name in members.get("_buffers", ()):
@@ -197,8 +190,7 @@ class Registry:
     def _assign_buffer(self, name, value):
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or "
-                "None expected)"
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
         _require_dictionary(self, "_buffers", "buffer")
         if isinstance(value, Buffer):

@@ -67,8 +67,9 @@ class StateDict:
 
     _version: int = 1
 
-    def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
-                   keep_vars: bool = False) -> dict[str, Any]:
+    def state_dict(
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """The parameters and persistent buffers of this module and its descendants by dotted name.
 
         Args:
@@ -78,9 +79,7 @@ class StateDict:
             keep_vars: give the parameters themselves; by default tensors that share their values, detached.
         """
         if args:
-            warnings.warn(
-                "Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2
-            )
+            warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given.get("destination", destination) if destination is None else destination
             prefix = given.get("prefix", prefix) if prefix == "" else prefix
@@ -138,8 +137,9 @@ class StateDict:
             "extra state defines set_extra_state itself."
         )
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True,
-                        assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy values from `state_dict` into the parameters and buffers of this module and its descendants.
 
         Args:
@@ -263,15 +263,11 @@ class _Loading:
         metadata = self.metadata.get(prefix[:-1], {})
         if self.assign:
             metadata = {**metadata, "assign_to_params_buffers": True}
-        module._load_from_state_dict(
-            state_dict, prefix, metadata, True, self.missing, self.unexpected, self.errors
-        )
+        module._load_from_state_dict(state_dict, prefix, metadata, True, self.missing, self.unexpected, self.errors)
         for name, child in module._modules.items():
             if child is not None:
                 inner = f"{prefix}{name}."
-                self.load(
-                    child, {key: value for key, value in state_dict.items() if key.startswith(inner)}, inner
-                )
+                self.load(child, {key: value for key, value in state_dict.items() if key.startswith(inner)}, inner)
         keys = _IncompatibleKeys(self.missing, self.unexpected)
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, keys) is not None:

@@ -22,11 +22,7 @@ class Traversal:
 
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for module_prefix, module in modules:
             for name, member in get_members_fn(module):
                 if member is None or member in seen:
@@ -43,8 +39,9 @@ class Traversal:
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True,
-                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (dotted name, parameter).
 
         A shared one under its first name unless `remove_duplicate` is off.
@@ -53,17 +50,16 @@ class Traversal:
             prefix: what names begin with.
             recurse: include those of descendants.
         """
-        yield from self._named_members(
-            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
-        )
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Iterate over the buffers of this module and, with `recurse`, of its descendants; each one once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True,
-                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """Iterate over (dotted name, buffer).
 
         Args:
@@ -71,9 +67,7 @@ class Traversal:
             recurse: include those of descendants.
             remove_duplicate: give each only once, under its first name.
         """
-        yield from self._named_members(
-            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
-        )
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
         """Iterate over the immediate child modules, each one once."""
@@ -97,8 +91,9 @@ class Traversal:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo: set[Any] | None = None, prefix: str = "",
-                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """Iterate over (dotted name, module), beginning with this module under `prefix`.
 
         `memo` holds the modules not to visit again.
@@ -161,8 +156,7 @@ class Traversal:
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
-                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                    f"dtype={dtype}"
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
                 )
             if dtype.is_complex:
                 warnings.warn(
@@ -211,9 +205,7 @@ class Traversal:
 
     def cuda(self, device: Device | None = None) -> Self:
         """Move all parameters and buffers to a CUDA device; raises where no such device is supported."""
-        return self.to(
-            "cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device
-        )
+        return self.to("cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device)
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Give all parameters and buffers uninitialised values on `device`.

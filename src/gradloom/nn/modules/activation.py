@@ -156,9 +156,7 @@ class Hardtanh(_Inplace):
         for old, new, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if value is not None:
                 warnings.warn(
-                    f"keyword argument `{old}` is deprecated and rename to `{new}`",
-                    FutureWarning,
-                    stacklevel=2,
+                    f"keyword argument `{old}` is deprecated and rename to `{new}`", FutureWarning, stacklevel=2
                 )
         self.min_val: float = min_val if min_value is None else min_value
         self.max_val: float = max_val if max_value is None else max_value
@@ -264,8 +262,9 @@ class PReLU(Module):
 
     __constants__: list[str] = ["num_parameters"]
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device | None = None,
-                 dtype: DType | None = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Device | None = None, dtype: DType | None = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init

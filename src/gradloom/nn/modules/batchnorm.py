@@ -6,8 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn import functional as F
-from gradloom.nn import init
+from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -15,14 +14,7 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import Device, DType
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
 
 class _NormBase(Module):
@@ -60,9 +52,7 @@ class _NormBase(Module):
         self.track_running_stats = track_running_stats
         where = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(gl.empty(num_features, **where)) if affine else None)
-        self.register_parameter(
-            "bias", Parameter(gl.empty(num_features, **where)) if affine and bias else None
-        )
+        self.register_parameter("bias", Parameter(gl.empty(num_features, **where)) if affine and bias else None)
         tracked = track_running_stats
         self.register_buffer("running_mean", gl.zeros(num_features, **where) if tracked else None)
         self.register_buffer("running_var", gl.ones(num_features, **where) if tracked else None)

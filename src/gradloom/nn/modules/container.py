@@ -134,9 +134,7 @@ class Sequential(_Numbered):
 
 def _require_sequential(other):
     if not isinstance(other, Sequential):
-        raise ValueError(
-            f"add operator supports only objects of Sequential class, but {type(other)} is given."
-        )
+        raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
 
 
 class ModuleList(_Numbered):
@@ -163,9 +161,7 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add the modules of an iterable at the end; returns the list."""
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
-            )
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -269,12 +265,9 @@ class ModuleDict(Module):
         for number, pair in enumerate(modules):
             if not isinstance(pair, Iterable):
                 raise TypeError(
-                    f"ModuleDict update sequence element #{number} should be Iterable; is "
-                    f"{type(pair).__name__}"
+                    f"ModuleDict update sequence element #{number} should be Iterable; is {type(pair).__name__}"
                 )
             pair = tuple(pair)
             if len(pair) != 2:
-                raise ValueError(
-                    f"ModuleDict update sequence element #{number} has length {len(pair)}; 2 is required"
-                )
+                raise ValueError(f"ModuleDict update sequence element #{number} has length {len(pair)}; 2 is required")
             self[pair[0]] = pair[1]

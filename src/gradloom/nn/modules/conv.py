@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn import functional as F
-from gradloom.nn import init
+from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from gradloom.nn.parameter import Parameter
@@ -139,9 +138,7 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode):
         if padding == "same" and any(step != 1 for step in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if padding_mode not in _PADDING_MODES:
-        raise ValueError(
-            f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
-        )
+        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
 
 
 def _string_padding(padding, kernel_size, dilation):
@@ -174,8 +171,21 @@ class _Convolution(_ConvNd):
     ) -> None:
         sizes = self._sizes
         padding = padding if isinstance(padding, str) else sizes(padding)
-        super().__init__(in_channels, out_channels, sizes(kernel_size), sizes(stride), padding, sizes(dilation), False,
-                         sizes(0), groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            sizes(kernel_size),
+            sizes(stride),
+            padding,
+            sizes(dilation),
+            False,
+            sizes(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -261,8 +271,21 @@ class _ConvTransposeNd(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         sizes = self._sizes
-        super().__init__(in_channels, out_channels, sizes(kernel_size), sizes(stride), sizes(padding), sizes(dilation),
-                         True, sizes(output_padding), groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            sizes(kernel_size),
+            sizes(stride),
+            sizes(padding),
+            sizes(dilation),
+            True,
+            sizes(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(self, input, output_size):
         """What to add to the smallest possible output so that it has the spatial sizes asked for."""
@@ -280,18 +303,11 @@ class _ConvTransposeNd(_ConvNd):
         smallest = [
             (extent - 1) * step - 2 * pad + spread * (size - 1) + 1
             for extent, step, pad, spread, size in zip(
-                input.shape[-spatial:],
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.kernel_size,
-                strict=True,
+                input.shape[-spatial:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
             )
         ]
         largest = [low + step - 1 for low, step in zip(smallest, self.stride, strict=True)]
-        if not all(
-            low <= size <= high for low, size, high in zip(smallest, output_size, largest, strict=True)
-        ):
+        if not all(low <= size <= high for low, size, high in zip(smallest, output_size, largest, strict=True)):
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range from {smallest} to "
                 f"{largest} (for an input of {input.shape[-spatial:]})"
@@ -300,8 +316,9 @@ class _ConvTransposeNd(_ConvNd):
 
     def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
         output_padding = self._output_padding(input, output_size)
-        return self._convolve(input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups,
-                              self.dilation)
+        return self._convolve(
+            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+        )
 
 
 class ConvTranspose1d(_ConvTransposeNd):

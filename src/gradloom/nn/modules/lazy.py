@@ -76,8 +76,10 @@ class LazyModuleMixin(Module):
                 tensor.materialize(given.shape)
 
     def _replicate_for_data_parallel(self):
-        raise RuntimeError("Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy "
-                           "forward pass to correctly initialize the modules")
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy "
+            "forward pass to correctly initialize the modules"
+        )
 
 
 def _initialize(module, args, kwargs):
@@ -109,8 +111,9 @@ class LazyLinear(LazyModuleMixin, Linear):
     weight: Any
     bias: Any
 
-    def __init__(self, out_features: int, bias: bool = True, device: Device | None = None,
-                 dtype: DType | None = None) -> None:
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Device | None = None, dtype: DType | None = None
+    ) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features
         self.weight = _unshaped(device, dtype)
@@ -141,6 +144,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 # --- convolutions ---------------------------------------------------------------------------------------------------
 
+
 class _LazyConv(LazyModuleMixin):
     """A convolution whose `in_channels` is that of its first input. Arguments as for the ordinary one, without it."""
 
@@ -152,11 +156,19 @@ class _LazyConv(LazyModuleMixin):
     weight: Any
     bias: Any
 
-    def __init__(self, out_channels: int, kernel_size: int | IntList, *args: Any, bias: bool = True,
-                 device: Device | None = None, dtype: DType | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | IntList,
+        *args: Any,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        **kwargs: Any,
+    ) -> None:
         before_bias = 5 if issubclass(type(self), conv._ConvTransposeNd) else 4
         if len(args) > before_bias:  # bias was given by its place
-            args, bias = (*args[:before_bias], False, *args[before_bias + 1:]), args[before_bias]
+            args, bias = (*args[:before_bias], False, *args[before_bias + 1 :]), args[before_bias]
         else:
             kwargs["bias"] = False
         super().__init__(0, 0, kernel_size, *args, device=device, dtype=dtype, **kwargs)
@@ -187,13 +199,16 @@ class _LazyConv(LazyModuleMixin):
             return
         count = len(self.kernel_size)
         if input.dim() not in (count + 1, count + 2):
-            raise RuntimeError(f"Expected {count + 1}D (unbatched) or {count + 2}D (batched) input to "
-                               f"{type(self).__name__}, but got input of size: {input.shape}")
+            raise RuntimeError(
+                f"Expected {count + 1}D (unbatched) or {count + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
         self.in_channels = input.shape[-count - 1]
         if self.in_channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
-        rows, columns = (self.in_channels, self.out_channels) if self.transposed else (
-            self.out_channels, self.in_channels)
+        rows, columns = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
         with gl.no_grad():
             self.weight.materialize((rows, columns // self.groups, *self.kernel_size))
             if self.bias is not None:
@@ -202,6 +217,7 @@ class _LazyConv(LazyModuleMixin):
 
 
 # --- norms ----------------------------------------------------------------------------------------------------------
+
 
 class _LazyNorm(LazyModuleMixin):
     """A norm whose `num_features` is the number of channels of its first input.
@@ -219,9 +235,17 @@ class _LazyNorm(LazyModuleMixin):
     running_var: Any
     num_batches_tracked: Any
 
-    def __init__(self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Device | None = None, dtype: DType | None = None, *,
-                 bias: bool = True) -> None:
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:

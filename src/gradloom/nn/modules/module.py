@@ -70,9 +70,7 @@ class Module(Calling, Registry, Traversal, StateDict):
         if not self.call_super_init and (args or kwargs):
             if kwargs:
                 unexpected = next(iter(kwargs))
-                raise TypeError(
-                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unexpected}'"
-                )
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unexpected}'")
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )

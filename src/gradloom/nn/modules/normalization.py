@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn import functional as F
-from gradloom.nn import init
+from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -93,11 +92,7 @@ class RMSNorm(Module):
         self.normalized_shape: tuple[int, ...] = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = (
-            Parameter(gl.empty(self.normalized_shape, device=device, dtype=dtype))
-            if elementwise_affine
-            else None
-        )
+        weight = Parameter(gl.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
         self.register_parameter("weight", weight)
         self.reset_parameters()
 
@@ -146,9 +141,7 @@ class GroupNorm(Module):
         self.affine = affine
         where = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(gl.empty(num_channels, **where)) if affine else None)
-        self.register_parameter(
-            "bias", Parameter(gl.empty(num_channels, **where)) if affine and bias else None
-        )
+        self.register_parameter("bias", Parameter(gl.empty(num_channels, **where)) if affine and bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -103,9 +103,7 @@ class _ModePadNd(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._spatial + 1, self._spatial + 2):
-            raise ValueError(
-                f"expected {self._spatial + 1}D or {self._spatial + 2}D input (got {input.dim()}D input)"
-            )
+            raise ValueError(f"expected {self._spatial + 1}D or {self._spatial + 2}D input (got {input.dim()}D input)")
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:

@@ -107,8 +107,9 @@ class _MaxUnpoolNd(Module):
 
     _sizes: Callable[..., tuple[Any, ...]]  # one per dimension, of one number or several
 
-    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0) -> None:
+    def __init__(
+        self, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0
+    ) -> None:
         super().__init__()
         self.kernel_size = self._sizes(kernel_size)
         self.stride = self._sizes(stride if stride is not None else kernel_size)
@@ -199,9 +200,7 @@ class AvgPool1d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
@@ -283,13 +282,7 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def _arguments(self):
-        return (
-            self.kernel_size,
-            self.output_size,
-            self.output_ratio,
-            self.return_indices,
-            self._random_samples,
-        )
+        return (self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
@@ -322,8 +315,9 @@ class _LPPoolNd(Module):
 
     __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
-    def __init__(self, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size

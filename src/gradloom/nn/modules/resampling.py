@@ -44,8 +44,14 @@ class Fold(_Constants):
 
     __constants__: list[str] = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
-    def __init__(self, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
-                 padding: int | IntList = 0, stride: int | IntList = 1) -> None:
+    def __init__(
+        self,
+        output_size: int | IntList,
+        kernel_size: int | IntList,
+        dilation: int | IntList = 1,
+        padding: int | IntList = 0,
+        stride: int | IntList = 1,
+    ) -> None:
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -69,8 +75,13 @@ class Unfold(_Constants):
 
     __constants__: list[str] = ["kernel_size", "dilation", "padding", "stride"]
 
-    def __init__(self, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
-                 stride: int | IntList = 1) -> None:
+    def __init__(
+        self,
+        kernel_size: int | IntList,
+        dilation: int | IntList = 1,
+        padding: int | IntList = 0,
+        stride: int | IntList = 1,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation

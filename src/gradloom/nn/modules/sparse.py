@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn import functional as F
-from gradloom.nn import init
+from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -31,9 +30,7 @@ class _Table(Module):
                 raise AssertionError("Padding_idx must be within num_embeddings")
             self.padding_idx %= rows
         if given is None:
-            self.weight = Parameter(
-                gl.empty((rows, columns), device=device, dtype=dtype), requires_grad=not frozen
-            )
+            self.weight = Parameter(gl.empty((rows, columns), device=device, dtype=dtype), requires_grad=not frozen)
             self.reset_parameters()
         else:
             if list(given.shape) != [rows, columns]:
@@ -131,13 +128,7 @@ class Embedding(_Table):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 
     def extra_repr(self) -> str:

@@ -37,9 +37,7 @@ def _without_grad(function: _Function) -> _Function:
 
 def _norm(array, norm_type):
     """The norm of all elements of an array; numbers of half precision are added up in single."""
-    return np.linalg.norm(
-        array.astype(np.float32).ravel() if array.itemsize < 4 else array.ravel(), norm_type
-    )
+    return np.linalg.norm(array.astype(np.float32).ravel() if array.itemsize < 4 else array.ravel(), norm_type)
 
 
 @_without_grad
@@ -74,8 +72,9 @@ def get_total_norm(
 
 
 @_without_grad
-def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor,
-                          foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the parameters' gradients by max_norm / total_norm where that is below 1."""
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     if not gradients:

@@ -103,9 +103,7 @@ class LRScheduler:
 
     def _go_to(self, epoch, closed=False):
         self.last_epoch = epoch
-        rates = (
-            self._get_closed_form_lr() if closed and hasattr(self, "_get_closed_form_lr") else self.get_lr()
-        )
+        rates = self._get_closed_form_lr() if closed and hasattr(self, "_get_closed_form_lr") else self.get_lr()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_rate(group, rate)
         self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]

@@ -28,8 +28,9 @@ class SequentialLR(LRScheduler):
 
     last_epoch: int
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -83,9 +84,7 @@ class ChainedScheduler(LRScheduler):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
-            raise ValueError(
-                f"{type(self).__name__} expects at least one scheduler to be chained, but got none."
-            )
+            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got none.")
         optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         self._schedulers = schedulers
@@ -112,9 +111,7 @@ def _require_same_optimizer(name, schedulers, optimizer):
         if not hasattr(scheduler, "optimizer"):
             raise TypeError(f"{name} at index {number} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(
-                f"{name} does not support `ReduceLROnPlateau` scheduler: it needs a metric at every step."
-            )
+            raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler: it needs a metric at every step.")
         if scheduler.optimizer is not optimizer:
             raise ValueError(
                 f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
@@ -123,9 +120,7 @@ def _require_same_optimizer(name, schedulers, optimizer):
 
 
 def _state_of_many(scheduler):
-    state = {
-        key: value for key, value in scheduler.__dict__.items() if key not in ("optimizer", "_schedulers")
-    }
+    state = {key: value for key, value in scheduler.__dict__.items() if key not in ("optimizer", "_schedulers")}
     state["_schedulers"] = [inner.state_dict() for inner in scheduler._schedulers]
     return state
 

@@ -112,9 +112,7 @@ class CyclicLR(LRScheduler):
             bounds = zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True)
             for low, high, group in bounds:
                 _set_momentum(group, high - (high - low) * up * height)
-        return [
-            base + (top - base) * up * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)
-        ]
+        return [base + (top - base) * up * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
 
 class OneCycleLR(LRScheduler):
@@ -155,9 +153,7 @@ class OneCycleLR(LRScheduler):
         if not 0 <= pct_start <= 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
@@ -181,8 +177,7 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
             raise ValueError(
-                f"Tried to step {self.last_epoch} times. The specified number of total steps is "
-                f"{self.total_steps}"
+                f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
             )
         begin = 0
         for phase in self._schedule_phases:
@@ -195,9 +190,7 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], done))
             if self.cycle_momentum:
-                _set_momentum(
-                    group, anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done)
-                )
+                _set_momentum(group, anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done))
         return rates
 
 
@@ -251,8 +244,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     T_i: int
     T_cur: int
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):

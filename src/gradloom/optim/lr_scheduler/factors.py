@@ -33,8 +33,12 @@ class _OfFunctions(LRScheduler):
 
     lr_lambdas: Any
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
         super().__init__(optimizer, last_epoch)
 
@@ -110,8 +114,9 @@ class MultiStepLR(LRScheduler):
         optimizer: the Optimizer whose learning rates are set.
     """
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones: Counter[int] = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -135,8 +140,9 @@ class ConstantLR(LRScheduler):
         optimizer: the Optimizer whose learning rates are set.
     """
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
-                 last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if factor > 1.0 or factor < 0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor = factor
@@ -172,9 +178,7 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError(
-                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
-            )
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor = start_factor
@@ -193,10 +197,7 @@ class LinearLR(LRScheduler):
 
     def _get_closed_form_lr(self):
         done = min(self.total_iters, self.last_epoch) / self.total_iters
-        return [
-            base * (self.start_factor + (self.end_factor - self.start_factor) * done)
-            for base in self.base_lrs
-        ]
+        return [base * (self.start_factor + (self.end_factor - self.start_factor) * done) for base in self.base_lrs]
 
 
 class ExponentialLR(LRScheduler):
@@ -264,12 +265,9 @@ class CosineAnnealingLR(LRScheduler):
             # From the bottom, where the ratio below would be 0 / 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
-                rate + (base - self.eta_min) * rise
-                for base, rate in zip(self.base_lrs, self._rates(), strict=True)
+                rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, self._rates(), strict=True)
             ]
-        now, before = (
-            1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1)
-        )
+        now, before = (1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1))
         return [now / before * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
 
     def _get_closed_form_lr(self):

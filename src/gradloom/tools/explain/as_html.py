@@ -22,10 +22,12 @@ _STYLE = """
 
 def document(title: str, blocks: Iterable[Block]) -> str:
     """A whole page, which needs no other file and no script."""
-    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            "<style>body {margin: 2rem; color-scheme: light dark}</style></head>\n<body>\n"
-            f"{fragment(blocks)}\n</body></html>\n")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<style>body {margin: 2rem; color-scheme: light dark}</style></head>\n<body>\n"
+        f"{fragment(blocks)}\n</body></html>\n"
+    )
 
 
 def fragment(blocks: Iterable[Block]) -> str:

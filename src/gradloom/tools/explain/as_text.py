@@ -77,9 +77,10 @@ class _Writer:
 
 
 def _wrapped(words: str, indent: str = "  ") -> list[str]:
-    lead = indent + words[:len(words) - len(words.lstrip())]
-    return textwrap.wrap(words, WIDTH, initial_indent=lead, subsequent_indent=lead, break_long_words=False,
-                         break_on_hyphens=False) or [""]
+    lead = indent + words[: len(words) - len(words.lstrip())]
+    return textwrap.wrap(
+        words, WIDTH, initial_indent=lead, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 def highlighted(source: str, language: str) -> str:

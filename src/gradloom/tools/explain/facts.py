@@ -74,8 +74,11 @@ def saved_fields(info: DifferentiabilityInfo | None) -> tuple[Saved, ...]:
 
 
 def _users(info: DifferentiabilityInfo, s: SavedAttribute) -> tuple[str, ...]:
-    users = [f"{', '.join(d.inputs)}: {d.source}" + (f" (line {d.place.line})" if d.place is not None else "")
-             for d in info.derivatives if s.name in d.saved]
+    users = [
+        f"{', '.join(d.inputs)}: {d.source}" + (f" (line {d.place.line})" if d.place is not None else "")
+        for d in info.derivatives
+        if s.name in d.saved
+    ]
     if not users and any(i.size == s.name for i in info.inputs):
         return ("the node, to know where the edges of the list end",)
     return tuple(users)

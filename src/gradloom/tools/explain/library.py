@@ -74,10 +74,16 @@ class Library:
     def facts(self, function: DifferentiableFunction) -> OperatorFacts:
         """All facts of an operator."""
         return OperatorFacts(
-            function=function, entries=self._entries(function), equations=self.notation.of(function),
-            generated=self._generated(function), saved=saved_fields(function.info), kernels=self._kernels(function),
-            helpers=self._helpers(function), support=whole_row(function, self.support, self.operators),
-            calls=self._calls(function))
+            function=function,
+            entries=self._entries(function),
+            equations=self.notation.of(function),
+            generated=self._generated(function),
+            saved=saved_fields(function.info),
+            kernels=self._kernels(function),
+            helpers=self._helpers(function),
+            support=whole_row(function, self.support, self.operators),
+            calls=self._calls(function),
+        )
 
     # Entries
 
@@ -85,8 +91,10 @@ class Library:
         info = function.info
         names = [] if info is None else [info.name.partition("(")[0], function.function.name]
         written = info.place if info is not None else None
-        found = [self._entry("func", [function.function.name], function.function.text),
-                 self._entry("name", names, written)]
+        found = [
+            self._entry("func", [function.function.name], function.function.text),
+            self._entry("name", names, written),
+        ]
         return tuple(place for place in found if place is not None)
 
     def _entry(self, key: str, names: Iterable[str], written: Text | None) -> Place | None:
@@ -119,8 +127,11 @@ class Library:
         return None
 
     def _node_files(self, family: str) -> list[str]:
-        names = self.definition.sources if self.definition is not None else [
-            p.relative_to(self._output).as_posix() for p in sorted(self._output.rglob("*.py"))]
+        names = (
+            self.definition.sources
+            if self.definition is not None
+            else [p.relative_to(self._output).as_posix() for p in sorted(self._output.rglob("*.py"))]
+        )
         folders = ("functions/", "overrides")
         return [f"functions/{family}.py", *[n for n in names if n.startswith(folders)]]
 
@@ -157,8 +168,9 @@ class Library:
         names = [] if info is None else list(dict.fromkeys((*info.helpers, *info.forward_helpers)))
         return self._named("helper", self.notation.helpers, names)
 
-    def _named(self, what: str, functions: Functions,
-               names: Iterable[tuple[str, str]]) -> tuple[tuple[str, Place], ...]:
+    def _named(
+        self, what: str, functions: Functions, names: Iterable[tuple[str, str]]
+    ) -> tuple[tuple[str, Place], ...]:
         found = []
         for module, name in names:
             stem = module.rpartition(".")[2]

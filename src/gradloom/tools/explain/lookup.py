@@ -17,8 +17,18 @@ from gradloom.codegen.schema import did_you_mean
 
 from .library import Library
 
-_PREFIXES = ("gradloom.", "torch.", "Tensor.", "nn.functional.", "F.", "autograd.graph.", "torch::autograd::", "ops.",
-             "aten.", "aten::")
+_PREFIXES = (
+    "gradloom.",
+    "torch.",
+    "Tensor.",
+    "nn.functional.",
+    "F.",
+    "autograd.graph.",
+    "torch::autograd::",
+    "ops.",
+    "aten.",
+    "aten::",
+)
 _NAMESPACES = ("linalg", "fft", "special")
 
 
@@ -53,8 +63,10 @@ def find(target: Any, libraries: Sequence[Library]) -> Target:
         return _by_name(target, libraries)
     if isinstance(target, gradloom.Tensor):
         if target.grad_fn is None:
-            raise TypeError("this tensor has no grad_fn: it is a leaf, or was made without recording. Give explain() "
-                            "an operator, a node, or a tensor that operators made from one that requires a gradient")
+            raise TypeError(
+                "this tensor has no grad_fn: it is a leaf, or was made without recording. Give explain() "
+                "an operator, a node, or a tensor that operators made from one that requires a gradient"
+            )
         target = target.grad_fn
     if isinstance(target, Node):
         found = _by_class(type(target), libraries)
@@ -65,8 +77,9 @@ def find(target: Any, libraries: Sequence[Library]) -> Target:
         return Target(target.__name__, written=target)
     if callable(target):
         return _by_function(target, libraries)
-    raise TypeError(f"explain() takes an operator's name or function, a node or its class, or a tensor, not "
-                    f"{type(target).__name__}")
+    raise TypeError(
+        f"explain() takes an operator's name or function, a node or its class, or a tensor, not {type(target).__name__}"
+    )
 
 
 def _by_name(name: str, libraries: Sequence[Library]) -> Target:
@@ -98,7 +111,8 @@ def _named(bare: str, functions: Derivatives) -> list[DifferentiableFunction]:
     if bare in functions:  # out variants, by their full names
         return [functions[bare]]
     nodes = _users_of(bare, functions) or [
-        f for f in functions if f.info is not None and f.info.node and f.info.node.rstrip("0123456789") == bare]
+        f for f in functions if f.info is not None and f.info.node and f.info.node.rstrip("0123456789") == bare
+    ]
     return [f for f in functions if f.schema.name.unambiguous == bare] or _entries(nodes)
 
 
@@ -106,8 +120,12 @@ def _suggestion(name: str, libraries: Sequence[Library]) -> str:
     functions = [f for library in libraries for f in library.derivatives]
     names = {f.schema.name.name for f in functions} | {str(f.schema.name) for f in functions}
     names |= {f.info.node for f in functions if f.info is not None and f.info.node}
-    names |= {f"{lib.target.namespace}.{f.schema.name.name}" for lib in libraries if lib.target.namespace
-              for f in lib.derivatives}
+    names |= {
+        f"{lib.target.namespace}.{f.schema.name.name}"
+        for lib in libraries
+        if lib.target.namespace
+        for f in lib.derivatives
+    }
     short = {n.partition("_")[2] for n in names if n.partition("_")[0] in _NAMESPACES}
     hint = did_you_mean(name, names | short)
     return f": {hint}" if hint else "; `gradloom.explain(function)` takes functions, too"
@@ -171,8 +189,10 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
         same = [f for f in libraries[0].derivatives if f.schema.name.name == title and f.schema.kind != "out"]
         found = tuple([(libraries[0], f) for f in same])
         return Target(title, found, written=None if found else function)
-    raise TypeError(f"{title} is not one of gradloom's functions: explain() takes operators, functions of gradloom, "
-                    "nodes and custom Functions")
+    raise TypeError(
+        f"{title} is not one of gradloom's functions: explain() takes operators, functions of gradloom, "
+        "nodes and custom Functions"
+    )
 
 
 def _operator_of(wrapper: Any, library: Library) -> str:

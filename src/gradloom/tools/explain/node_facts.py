@@ -34,11 +34,18 @@ class NodeFacts:
 def node_facts(node: Node) -> NodeFacts:
     """Reads a node without unpacking what it saved: hooks are not run."""
     metadata = [f"{tuple(m.shape)} {m.dtype}" if m is not None else "undefined" for m in node._input_metadata]
-    following = [f"{fn.name()}, input {nr}" if fn is not None else "nothing: no gradient is wanted there"
-                 for fn, nr in node.next_functions]
+    following = [
+        f"{fn.name()}, input {nr}" if fn is not None else "nothing: no gradient is wanted there"
+        for fn, nr in node.next_functions
+    ]
     trace = node.hooks.trace if node.hooks is not None else None
-    return NodeFacts(node.name(), tuple(metadata), tuple(held(node)), tuple(following),
-                     "".join(trace.lines()).rstrip() if trace is not None else "")
+    return NodeFacts(
+        node.name(),
+        tuple(metadata),
+        tuple(held(node)),
+        tuple(following),
+        "".join(trace.lines()).rstrip() if trace is not None else "",
+    )
 
 
 def written_by_hand(thing: Any) -> Place | None:

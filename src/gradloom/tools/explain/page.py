@@ -78,8 +78,13 @@ def _replacements(library: Library, function: DifferentiableFunction, libraries:
     """The entries that replace the derivative of one of gradloom's operators now."""
     if not library.target.is_own:
         return []
-    return [place for other in libraries[1:] for f in other.specification.overrides if f.name == function.name
-            for place in other.facts(f).entries[-1:]]
+    return [
+        place
+        for other in libraries[1:]
+        for f in other.specification.overrides
+        if f.name == function.name
+        for place in other.facts(f).entries[-1:]
+    ]
 
 
 def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Block]:
@@ -93,13 +98,15 @@ def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Bl
     if everything:
         legend = [f"{sign} = {name}" for name, sign in equations.symbols.items()]
         remarks = [f"{r.name}: {r.text}" for r in equations.where]
-        blocks += [Heading(3, "Derivative"),
-                   Formulas(everything, (", ".join([*legend, *equations.gradients]), *remarks))]
-    blocks += [Heading(3, "Support"),
-               Table((), tuple((title, str(fact)) for title, fact in facts.support.items()))]
+        blocks += [
+            Heading(3, "Derivative"),
+            Formulas(everything, (", ".join([*legend, *equations.gradients]), *remarks)),
+        ]
+    blocks += [Heading(3, "Support"), Table((), tuple((title, str(fact)) for title, fact in facts.support.items()))]
     if facts.saved:
-        rows = [(s.name, s.form + (f", {s.condition}" if s.condition else ""), "; ".join(s.needed_by))
-                for s in facts.saved]
+        rows = [
+            (s.name, s.form + (f", {s.condition}" if s.condition else ""), "; ".join(s.needed_by)) for s in facts.saved
+        ]
         blocks += [Heading(3, f"What {facts.node} saves"), Table(("field", "what is kept", "for"), tuple(rows))]
     elif facts.node:
         blocks += [Heading(3, f"What {facts.node} saves"), Paragraph("Nothing.")]
@@ -126,8 +133,11 @@ def _summary(facts: OperatorFacts) -> str:
 
 
 def _node(facts: NodeFacts) -> list[Block]:
-    rows = [("gets gradients of", "; ".join(facts.gradients)), *[(f"holds {name}", what) for name, what in facts.saved],
-            *[(f"gradient {i} goes to", text) for i, text in enumerate(facts.next)]]
+    rows = [
+        ("gets gradients of", "; ".join(facts.gradients)),
+        *[(f"holds {name}", what) for name, what in facts.saved],
+        *[(f"gradient {i} goes to", text) for i, text in enumerate(facts.next)],
+    ]
     blocks: list[Block] = [Heading(3, f"This {facts.name}"), Table((), tuple(rows))]
     if facts.made_at:
         blocks.append(Paragraph(f"It was made here:\n{facts.made_at}"))

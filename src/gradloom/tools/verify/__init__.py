@@ -32,13 +32,32 @@ from .operators import Operator, join
 from .packages import operators_of, own_operators
 from .runner import MODES, run, verify_operator
 
-__all__ = ["CHECKS", "MODES", "Comparison", "Finding", "Operator", "OperatorResult", "Report", "join", "operators_of",
-           "own_operators", "select", "verify", "verify_operator"]
+__all__ = [
+    "CHECKS",
+    "MODES",
+    "Comparison",
+    "Finding",
+    "Operator",
+    "OperatorResult",
+    "Report",
+    "join",
+    "operators_of",
+    "own_operators",
+    "select",
+    "verify",
+    "verify_operator",
+]
 
 
-def verify(names: Iterable[str] = (), *, families: Iterable[str] = (),
-           package: str | Path | Definition | None = None, operators: Iterable[Operator] | None = None,
-           mode: str = "default", progress: Callable[[int, int, Operator], None] | None = None) -> Report:
+def verify(
+    names: Iterable[str] = (),
+    *,
+    families: Iterable[str] = (),
+    package: str | Path | Definition | None = None,
+    operators: Iterable[Operator] | None = None,
+    mode: str = "default",
+    progress: Callable[[int, int, Operator], None] | None = None,
+) -> Report:
     """Check operators and their derivatives.
 
     Args:
@@ -63,8 +82,9 @@ def verify(names: Iterable[str] = (), *, families: Iterable[str] = (),
     return run(select(tuple(operators), names, families), mode, progress)
 
 
-def select(operators: tuple[Operator, ...], names: Iterable[str] = (),
-           families: Iterable[str] = ()) -> tuple[Operator, ...]:
+def select(
+    operators: tuple[Operator, ...], names: Iterable[str] = (), families: Iterable[str] = ()
+) -> tuple[Operator, ...]:
     """The operators of these names and families; all, if none are given.
 
     Raises:
@@ -73,10 +93,12 @@ def select(operators: tuple[Operator, ...], names: Iterable[str] = (),
     from gradloom.codegen.schema import did_you_mean
 
     if isinstance(names, str) or isinstance(families, str):
-        raise ValueError("names and families are lists: write [\"mul\"], not \"mul\"")
+        raise ValueError('names and families are lists: write ["mul"], not "mul"')
     names, families = tuple(names), tuple(families)
-    for given, known, what in ((names, [n for o in operators for n in _names(o)], "operator"),
-                               (families, [o.family for o in operators], "family")):
+    for given, known, what in (
+        (names, [n for o in operators for n in _names(o)], "operator"),
+        (families, [o.family for o in operators], "family"),
+    ):
         for word in given:
             if word not in known:
                 hint = did_you_mean(word, sorted(set(known)))

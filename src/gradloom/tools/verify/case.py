@@ -104,6 +104,7 @@ class Case:
         def call(*args: Any, **kwargs: Any) -> Any:
             gradloom.manual_seed(0)
             return function(*args, **kwargs)
+
         return call
 
     def plain(self) -> Any:

@@ -49,8 +49,9 @@ def _of_fault(fault: Fault, formula: Formula) -> Iterator[str]:
         return
     yield from _declared(fault, c, formula)
     if not np.any(c.found):
-        yield (f"the formula has no term with `{_tangent(fault)}`" if fault.blame == FORWARD else
-               "the formula gives zeros")
+        yield (
+            f"the formula has no term with `{_tangent(fault)}`" if fault.blame == FORWARD else "the formula gives zeros"
+        )
         return
     if fault.check != "second":
         yield from _not_linear(fault, c)
@@ -152,8 +153,10 @@ def _factors(fault: Fault, c: Comparison, size: float) -> Iterator[str]:
         elif abs(value) not in (0, 1) and abs(size * abs(value) - 1) < 1e-5:
             yield f"a missing factor `{name}`"
     for array, name in ((c.output, "grad"), (c.input, str(fault.input))):
-        for count, what in (*((n, f"dimension {d} of `{name}`") for d, n in enumerate(array.shape)),
-                            (array.size, f"all elements of `{name}`")):
+        for count, what in (
+            *((n, f"dimension {d} of `{name}`") for d, n in enumerate(array.shape)),
+            (array.size, f"all elements of `{name}`"),
+        ):
             if count > 2 and abs(size * count - 1) < 1e-5:
                 yield f"a mean where the sum over {what} belongs"
             elif count > 2 and abs(size / count - 1) < 1e-5:
@@ -179,8 +182,12 @@ def _on_a_slice(c: Comparison) -> Iterator[str]:
             one, rest = [slice(None)] * len(shape), [slice(None)] * len(shape)
             one[d + 1] = slice(index, index + 1)
             rest[d + 1] = [k for k in range(count) if k != index]
-            if (np.any(expected[tuple(rest)]) and not np.any(found[tuple(rest)]) and np.any(found[tuple(one)])
-                    and _same(found[tuple(one)], expected[tuple(one)])):
+            if (
+                np.any(expected[tuple(rest)])
+                and not np.any(found[tuple(rest)])
+                and np.any(found[tuple(one)])
+                and _same(found[tuple(one)], expected[tuple(one)])
+            ):
                 yield f"a missing sum over dimension {d} of `grad`: only index {index} of it counts"
                 return
 
@@ -249,8 +256,10 @@ def _alternatives(case: Case) -> Iterator[tuple[str, Case]]:
     for place in case.floats:
         array = case.read(place)._array
         if array.ndim >= 2 and array.shape[-1] == array.shape[-2] and array.shape[-1] > 1:
-            yield f"transposed argument: `{place}` for `{place}.mT`, or the other way round", _with(
-                case, place, np.swapaxes(array, -1, -2))
+            yield (
+                f"transposed argument: `{place}` for `{place}.mT`, or the other way round",
+                _with(case, place, np.swapaxes(array, -1, -2)),
+            )
         if array.dtype.kind == "c":
             yield f"a missing (or surplus) `.conj()` of `{place}`", _with(case, place, array.conj())
     for p, q in permutations(case.floats, 2):
@@ -284,12 +293,19 @@ def _element_factor(fault: Fault, c: Comparison) -> Iterator[str]:
             spread = np.broadcast_to(factor[:, None] if axis == 0 else factor[None, :], c.expected.shape)[nonzero]
             if np.ptp(spread) < 1e-6 or not np.all(spread):
                 continue
-            for power, what in ((1, f"a factor `{name}` too many"), (-1, f"a missing factor `{name}`"),
-                                (2, f"multiplied by `{name}` instead of divided"),
-                                (-2, f"divided by `{name}` instead of multiplied")):
-                for sign, words in ((1, ""), (-1, "the sign, and "), (2, "a factor of two too many, and "),
-                                    (0.5, "a missing factor of two, and ")):
-                    if _same(ratio, sign * spread ** power):
+            for power, what in (
+                (1, f"a factor `{name}` too many"),
+                (-1, f"a missing factor `{name}`"),
+                (2, f"multiplied by `{name}` instead of divided"),
+                (-2, f"divided by `{name}` instead of multiplied"),
+            ):
+                for sign, words in (
+                    (1, ""),
+                    (-1, "the sign, and "),
+                    (2, "a factor of two too many, and "),
+                    (0.5, "a missing factor of two, and "),
+                ):
+                    if _same(ratio, sign * spread**power):
                         yield words + what
                         return
 
@@ -334,8 +350,10 @@ def _modes_agree(fault: Fault, c: Comparison) -> Iterator[str]:
     except Exception:
         return
     if tangents.shape == c.found.shape and _same(tangents, c.found):
-        yield ("forward mode gives the same as reverse mode: the kernel computes something else than what is "
-               "differentiated, or the call is at a kink of the operator")
+        yield (
+            "forward mode gives the same as reverse mode: the kernel computes something else than what is "
+            "differentiated, or the call is at a kink of the operator"
+        )
 
 
 def _few_digits(fault: Fault, c: Comparison) -> Iterator[str]:
@@ -358,16 +376,21 @@ def shape_causes(message: str) -> Iterator[str]:
         yield f"transposed: the formula gives {list(found)} for an input of {list(expected)}"
     elif len(found) > len(expected) or np.prod(found) > np.prod(expected):
         extra = _surplus(found, expected)
-        yield f"a missing sum{f' over {extra}' if extra else ''}: the formula gives {list(found)} for an input of " \
-              f"{list(expected)}"
+        yield (
+            f"a missing sum{f' over {extra}' if extra else ''}: the formula gives {list(found)} for an input of "
+            f"{list(expected)}"
+        )
     else:
         yield f"a sum too many, or a missing expand(): the formula gives {list(found)} for an input of {list(expected)}"
 
 
 def _surplus(found: tuple[int, ...], expected: tuple[int, ...]) -> str:
     """The dimensions that a sum has to take away, where there is one way to see it."""
-    ways = [dropped for dropped in _subsets(len(found)) if tuple(
-        n for d, n in enumerate(found) if d not in dropped) == expected]
+    ways = [
+        dropped
+        for dropped in _subsets(len(found))
+        if tuple(n for d, n in enumerate(found) if d not in dropped) == expected
+    ]
     if len(ways) != 1:
         return ""
     return ("dimension " if len(ways[0]) == 1 else "dimensions ") + ", ".join(map(str, ways[0]))
@@ -384,8 +407,10 @@ def squared(case: Case) -> Case | None:
     sizes = [n for p in case.floats for n in case.read(p).shape]
     if not sizes or min(sizes) < 2 or min(sizes) == max(sizes):
         return None
-    inputs = tuple(gradloom._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
-                   for a in (case.read(p)._array for p in case.floats))
+    inputs = tuple(
+        gradloom._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
+        for a in (case.read(p)._array for p in case.floats)
+    )
     args, kwargs = case.with_inputs(inputs, case.floats)
     other = Case(case.operator, tuple(args), kwargs, "square")
     try:

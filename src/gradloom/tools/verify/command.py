@@ -53,8 +53,10 @@ def _operators(arguments: argparse.Namespace) -> tuple[Operator, ...]:
         assert target.source is not None
         return operators_of(next(f for f in target.source.parents if (f / PROJECT).is_file()))
     if ours.source is None or target.source is None or target.source.resolve() != ours.source.resolve():
-        raise UsageError(f"this is the checkout of another gradloom than the one that runs, {ours.source}: run the "
-                         "command in this checkout's environment, or with --root for the other one")
+        raise UsageError(
+            f"this is the checkout of another gradloom than the one that runs, {ours.source}: run the "
+            "command in this checkout's environment, or with --root for the other one"
+        )
     check_fresh(target)
     return own_operators()
 

@@ -55,11 +55,20 @@ def _finding(operator: Operator, group: list[Fault], others: tuple[Operator, ...
     second = _wrong_parts(operator, first, others) if first.check == "second" else ()
     causes = dict.fromkeys([*second, *first.causes, *_causes(group, formula)])
     return Finding(
-        operator=operator.name, check=first.check, message=f"{operator.name}: {first.message}",
-        place=_place(operator, first, formula), input=first.input.name if first.input is not None else None,
-        output=first.output, cases=tuple(dict.fromkeys(str(f.case) for f in [first, *group])), expected=expected,
-        found=found, worst=worst, causes=tuple(causes), sources=_sources(operator, first, formula),
-        severity=first.severity)
+        operator=operator.name,
+        check=first.check,
+        message=f"{operator.name}: {first.message}",
+        place=_place(operator, first, formula),
+        input=first.input.name if first.input is not None else None,
+        output=first.output,
+        cases=tuple(dict.fromkeys(str(f.case) for f in [first, *group])),
+        expected=expected,
+        found=found,
+        worst=worst,
+        causes=tuple(causes),
+        sources=_sources(operator, first, formula),
+        severity=first.severity,
+    )
 
 
 def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) -> list[str]:
@@ -74,8 +83,11 @@ def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) 
     other = squared(first.case)
     if other is not None and first.input in other.places:
         try:
-            again = [f for f in FirstOrder(other, Detail()).faults() if f.check == first.check
-                     and f.input == first.input and f.comparison is not None]
+            again = [
+                f
+                for f in FirstOrder(other, Detail()).faults()
+                if f.check == first.check and f.input == first.input and f.comparison is not None
+            ]
         except Exception:
             again = []
         return likely_causes(again[:1], formula)
@@ -88,8 +100,13 @@ def _wrong_parts(operator: Operator, fault: Fault, others: tuple[Operator, ...])
     try:
         inputs = fault.case.inputs()
         outputs = [o for o in fault.case.call(*inputs) if o.requires_grad]
-        found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o).requires_grad_() for o in outputs],
-                                       create_graph=True, allow_unused=True)
+        found = gradloom.autograd.grad(
+            outputs,
+            inputs,
+            [gradloom.ones_like(o).requires_grad_() for o in outputs],
+            create_graph=True,
+            allow_unused=True,
+        )
     except Exception:
         return
     for name in _node_names([g.grad_fn for g in found if g is not None and g.grad_fn is not None]):
@@ -205,8 +222,10 @@ def _for_ones(fault: Fault) -> tuple[np.ndarray, np.ndarray]:
     assert comparison is not None
     if fault.blame == FORWARD:
         ones = _ones(comparison.input)
-        return (from_real(ones @ comparison.expected, comparison.output),
-                from_real(ones @ comparison.found, comparison.output))
+        return (
+            from_real(ones @ comparison.expected, comparison.output),
+            from_real(ones @ comparison.found, comparison.output),
+        )
     ones = _ones(comparison.output)
     return from_real(comparison.expected @ ones, comparison.input), from_real(comparison.found @ ones, comparison.input)
 
@@ -227,8 +246,10 @@ def _worst(comparison: Comparison, fault: Fault) -> str:
     parts = [_entry(number, array) for number, array in ((row, comparison.input), (column, comparison.output))]
     result = "result" if not fault.output else f"result{fault.output}"
     name = str(fault.input) if fault.input is not None else "input"
-    return (f"d {parts[1].format(result)} / d {parts[0].format(name)}: expected "
-            f"{comparison.expected[row, column]:.7g}, found {comparison.found[row, column]:.7g}")
+    return (
+        f"d {parts[1].format(result)} / d {parts[0].format(name)}: expected "
+        f"{comparison.expected[row, column]:.7g}, found {comparison.found[row, column]:.7g}"
+    )
 
 
 def _entry(number: int, array: np.ndarray) -> str:

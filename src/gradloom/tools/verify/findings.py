@@ -10,8 +10,19 @@ import numpy as np
 from gradloom.codegen.text import Text
 
 # The columns of the table, in the order in which they are checked.
-CHECKS = ("call", "variants", "broadcast", "layout", "dtypes", "reverse", "forward", "dot product", "complex step",
-          "undefined", "second")
+CHECKS = (
+    "call",
+    "variants",
+    "broadcast",
+    "layout",
+    "dtypes",
+    "reverse",
+    "forward",
+    "dot product",
+    "complex step",
+    "undefined",
+    "second",
+)
 
 WRONG, MISSING = "wrong", "missing"
 
@@ -88,13 +99,22 @@ class Finding:
         """For JSON."""
         place = self.place
         return {
-            "operator": self.operator, "check": self.check, "severity": self.severity, "message": self.message,
-            "file": place.path if place else None, "line": place.line if place else None,
-            "column": place.col if place else None, "formula": place.value if place else None,
-            "input": self.input, "output": self.output, "cases": list(self.cases),
+            "operator": self.operator,
+            "check": self.check,
+            "severity": self.severity,
+            "message": self.message,
+            "file": place.path if place else None,
+            "line": place.line if place else None,
+            "column": place.col if place else None,
+            "formula": place.value if place else None,
+            "input": self.input,
+            "output": self.output,
+            "cases": list(self.cases),
             "expected": None if self.expected is None else _listed(self.expected),
             "found": None if self.found is None else _listed(self.found),
-            "worst": self.worst, "causes": list(self.causes), "sources": list(self.sources),
+            "worst": self.worst,
+            "causes": list(self.causes),
+            "sources": list(self.sources),
         }
 
 
@@ -169,14 +189,24 @@ class Report:
 
     def __str__(self) -> str:
         from .report import text
+
         return text(self)
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "ok": self.ok, "mode": self.mode, "seconds": round(self.seconds, 3),
-            "operators": [{
-                "name": r.name, "family": r.family, "derivative": r.strategy, "ok": r.ok,
-                "seconds": round(r.seconds, 4), "checks": {c: r.mark(c) for c in CHECKS},
-                "findings": [f.as_dict() for f in r.findings],
-            } for r in self.results],
+            "ok": self.ok,
+            "mode": self.mode,
+            "seconds": round(self.seconds, 3),
+            "operators": [
+                {
+                    "name": r.name,
+                    "family": r.family,
+                    "derivative": r.strategy,
+                    "ok": r.ok,
+                    "seconds": round(r.seconds, 4),
+                    "checks": {c: r.mark(c) for c in CHECKS},
+                    "findings": [f.as_dict() for f in r.findings],
+                }
+                for r in self.results
+            ],
         }

@@ -87,7 +87,8 @@ class FirstOrder:
         function = self.function
         k = function.kept[n]
         if len(function.by_input[i]) < coordinates(function.arrays[i]) or len(function.by_output[k]) < coordinates(
-                function.outputs[k]):
+            function.outputs[k]
+        ):
             function = Function(self.case.call, self.case.inputs(), EVERY)
         found = function.reverse()[n][i] if mode == "reverse" else function.forward(i)[n]
         return Comparison(function.extrapolated(i)[n], found, function.arrays[i], function.outputs[k])
@@ -101,8 +102,13 @@ class FirstOrder:
         for i in self.inputs:
             rows = self.function.numerical(i)
             if any(np.abs(r).max(initial=0.0) > 1e-5 for r in rows):
-                yield Fault(self.case, "reverse", "the output depends on the input but requires no gradient", BACKWARD,
-                            self.case.places[i])
+                yield Fault(
+                    self.case,
+                    "reverse",
+                    "the output depends on the input but requires no gradient",
+                    BACKWARD,
+                    self.case.places[i],
+                )
 
     def reverse(self) -> Generator[Fault, None, list[list[Array]] | None]:
         """Yields faults; returns the Jacobians by reverse mode, or None where they could not be computed."""
@@ -118,8 +124,15 @@ class FirstOrder:
                 if self.differs(i, n, block, self.function.by_output[k]):
                     self.wrong.add((n, i))
                     place = self.case.places[i]
-                    yield Fault(self.case, "reverse", f"the gradient of `{place.name}` is wrong", BACKWARD, place, k,
-                                self.comparison(i, n, "reverse"))
+                    yield Fault(
+                        self.case,
+                        "reverse",
+                        f"the gradient of `{place.name}` is wrong",
+                        BACKWARD,
+                        place,
+                        k,
+                        self.comparison(i, n, "reverse"),
+                    )
         return found
 
     def raised(self, error: Exception) -> Fault:
@@ -146,8 +159,9 @@ class FirstOrder:
             if not outputs[k].requires_grad:
                 continue
             cotangent = gradloom.ones_like(outputs[k])
-            (found,) = gradloom.autograd.grad(outputs[k], [leaves[position]], cotangent, retain_graph=True,
-                                              allow_unused=True)
+            (found,) = gradloom.autograd.grad(
+                outputs[k], [leaves[position]], cotangent, retain_graph=True, allow_unused=True
+            )
             if found is not None and found.shape != leaves[position].shape:
                 raise WrongShape(position, tuple(found.shape), tuple(leaves[position].shape))
 
@@ -165,8 +179,11 @@ class FirstOrder:
                 found[i] = self.function.forward(i)
             except Exception as error:
                 missing = isinstance(error, NotImplementedError)
-                message = (f"the tangent is not implemented: {error}" if missing else
-                           f"the tangent of `{place.name}` raises {said(error)}")
+                message = (
+                    f"the tangent is not implemented: {error}"
+                    if missing
+                    else f"the tangent of `{place.name}` raises {said(error)}"
+                )
                 yield Fault(self.case, "forward", message, FORWARD, place, 0, severity=MISSING if missing else WRONG)
                 continue
             for n, k in enumerate(self.function.kept):
@@ -188,8 +205,10 @@ class FirstOrder:
                 if not close(a, b, EXACT_RTOL, EXACT_ATOL * scale(a, b, *self.function.outputs)):
                     self.wrong.add((n, i))
                     place = self.case.places[i]
-                    message = (f"forward and reverse mode disagree in the derivative for `{place.name}`, by "
-                               f"{_relative(a, b):.0e} of it")
+                    message = (
+                        f"forward and reverse mode disagree in the derivative for `{place.name}`, by "
+                        f"{_relative(a, b):.0e} of it"
+                    )
                     yield Fault(self.case, "dot product", message, FORWARD, place, k, causes=(_DIGITS,))
 
     def complex_step(self, reverse: list[list[Array]]) -> Iterator[Fault]:
@@ -203,12 +222,14 @@ class FirstOrder:
                     continue  # the function is not holomorphic, or its kernel not as exact for complex numbers
                 self.counts.add("complex step")
                 a, b = self.function.by_input[i] @ reverse[n][i], steps[n] @ self.function.by_output[k].T
-                if (n, i) not in self.wrong and not close(a, b, EXACT_RTOL, EXACT_ATOL * scale(
-                        a, b, *self.function.outputs)):
+                if (n, i) not in self.wrong and not close(
+                    a, b, EXACT_RTOL, EXACT_ATOL * scale(a, b, *self.function.outputs)
+                ):
                     place = self.case.places[i]
                     self.wrong.add((n, i))
-                    message = (f"the gradient of `{place.name}` agrees with a complex step only to "
-                               f"{_relative(a, b):.0e} of it")
+                    message = (
+                        f"the gradient of `{place.name}` agrees with a complex step only to {_relative(a, b):.0e} of it"
+                    )
                     yield Fault(self.case, "complex step", message, BACKWARD, place, k, causes=(_DIGITS,))
 
     def repeated(self) -> Iterator[Fault]:
@@ -216,8 +237,12 @@ class FirstOrder:
         leaves, outputs = self.function.graph()
         for k in self.function.kept:
             cotangent = gradloom._operators.wrap(uneven(self.function.outputs[k]))
-            runs = [gradloom.autograd.grad(outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True,
-                                           create_graph=graph) for graph in (False, False, True)]
+            runs = [
+                gradloom.autograd.grad(
+                    outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True, create_graph=graph
+                )
+                for graph in (False, False, True)
+            ]
             for place, x, first, again, recorded in zip(self.case.places, leaves, *runs, strict=True):
                 if first is None:
                     continue
@@ -239,39 +264,59 @@ class FirstOrder:
         arrays = self.function.outputs
         cotangents = [gradloom._operators.wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
         try:
-            every = gradloom.autograd.grad([outputs[k] for k in self.function.kept], leaves, cotangents,
-                                           allow_unused=True)
+            every = gradloom.autograd.grad(
+                [outputs[k] for k in self.function.kept], leaves, cotangents, allow_unused=True
+            )
         except Exception:
             return
-        for what, given in (("of a gradient of stride 0", [_expanded(c) for c in cotangents]),
-                            ("of a gradient that is not contiguous", [_spread(c) for c in cotangents])):
+        for what, given in (
+            ("of a gradient of stride 0", [_expanded(c) for c in cotangents]),
+            ("of a gradient that is not contiguous", [_spread(c) for c in cotangents]),
+        ):
             yield from self.compared(every, range(len(leaves)), given, what)
         for i in self.inputs if len(leaves) > 1 else ():
             yield from self.compared(every, [i], cotangents, "when no other input needs one")
 
-    def compared(self, every: Sequence[Any], positions: Sequence[int], cotangents: list[Any],
-                 what: str) -> Iterator[Fault]:
+    def compared(
+        self, every: Sequence[Any], positions: Sequence[int], cotangents: list[Any], what: str
+    ) -> Iterator[Fault]:
         """The gradients of the inputs at some positions, which alone need one, against those of all."""
-        leaves = [x.requires_grad_(i in positions) for i, x in enumerate(
-            gradloom._operators.wrap(a.copy()) for a in self.function.arrays)]
+        leaves = [
+            x.requires_grad_(i in positions)
+            for i, x in enumerate(gradloom._operators.wrap(a.copy()) for a in self.function.arrays)
+        ]
         blamed = self.case.places[positions[0]] if len(positions) == 1 else None
         try:
             outputs = [o for o in self.case.call(*leaves) if is_float(o)]
-            used = [(outputs[k], c) for k, c in zip(self.function.kept, cotangents, strict=True)
-                    if outputs[k].requires_grad]
-            found = gradloom.autograd.grad([o for o, _ in used], [leaves[i] for i in positions],
-                                           [c for _, c in used], allow_unused=True) if used else [None]
+            used = [
+                (outputs[k], c) for k, c in zip(self.function.kept, cotangents, strict=True) if outputs[k].requires_grad
+            ]
+            found = (
+                gradloom.autograd.grad(
+                    [o for o, _ in used], [leaves[i] for i in positions], [c for _, c in used], allow_unused=True
+                )
+                if used
+                else [None]
+            )
         except Exception as error:
             name = f"the gradient of `{blamed.name}`" if blamed else "backward"
-            yield Fault(self.case, "reverse", f"{name} raises {what}: {said(error)}", BACKWARD if blamed else ENTRY,
-                        blamed)
+            yield Fault(
+                self.case, "reverse", f"{name} raises {what}: {said(error)}", BACKWARD if blamed else ENTRY, blamed
+            )
             return
         for i, one in zip(positions, found, strict=True):
             place, array = self.case.places[i], self.function.arrays[i]
             a, b = (np.zeros_like(array) if g is None else g._array for g in (every[i], one))
             if not close(b, a, EXACT_RTOL, EXACT_ATOL * scale(a)):
-                yield Fault(self.case, "reverse", f"the gradient of `{place.name}` is another {what}", BACKWARD, place,
-                            expected=a, found=b)
+                yield Fault(
+                    self.case,
+                    "reverse",
+                    f"the gradient of `{place.name}` is another {what}",
+                    BACKWARD,
+                    place,
+                    expected=a,
+                    found=b,
+                )
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
         """The tangents of all inputs at once give the sum of what each gives."""
@@ -286,8 +331,16 @@ class FirstOrder:
         for n, k in enumerate(self.function.kept):
             expected = sum(forward[i][n].sum(0) for i in forward)
             if not close(found[n], expected, EXACT_RTOL, EXACT_ATOL * scale(expected, *self.function.outputs)):
-                yield Fault(self.case, "forward", "the tangents of several inputs do not add up to their sum", FORWARD,
-                            None, k, expected=expected, found=found[n])
+                yield Fault(
+                    self.case,
+                    "forward",
+                    "the tangents of several inputs do not add up to their sum",
+                    FORWARD,
+                    None,
+                    k,
+                    expected=expected,
+                    found=found[n],
+                )
 
     def undefined(self) -> Iterator[Fault]:
         """Undefined gradients of some or all outputs count as zeros."""
@@ -300,18 +353,25 @@ class FirstOrder:
             runs = []
             for hide in (False, True):
                 leaves, outputs = self.function.graph()
-                cotangents = [gradloom._operators.wrap(
-                    np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k]))
-                    for k in kept]
+                cotangents = [
+                    gradloom._operators.wrap(
+                        np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k])
+                    )
+                    for k in kept
+                ]
                 hidden = [_undefined(outputs[k]) if hide and k in pattern else outputs[k] for k in kept]
                 try:
                     runs.append(gradloom.autograd.grad(hidden, leaves, cotangents, allow_unused=True))
                 except Exception as error:
                     if hide:
                         names = _outputs(pattern)
-                        yield Fault(self.case, "undefined", f"backward raises where the gradient of {names} is "
-                                    f"undefined: {said(error)}", ENTRY,
-                                    causes=("the formula computes with a gradient that may be None",))
+                        yield Fault(
+                            self.case,
+                            "undefined",
+                            f"backward raises where the gradient of {names} is undefined: {said(error)}",
+                            ENTRY,
+                            causes=("the formula computes with a gradient that may be None",),
+                        )
                     break
             if len(runs) < 2:
                 return
@@ -319,12 +379,20 @@ class FirstOrder:
                 a = 0.0 if zeros is None else zeros._array
                 b = 0.0 if undefined is None else undefined._array
                 if not np.allclose(a, b, 1e-6, 1e-9, equal_nan=True):
-                    message = (f"where the gradient of {_outputs(pattern)} is undefined, that of `{place.name}` is not "
-                               "what zeros give")
-                    yield Fault(self.case, "undefined", message, BACKWARD, place, expected=np.asarray(a),
-                                found=np.asarray(b),
-                                causes=("the formula asks whether a gradient is None and does something else than with "
-                                        "zeros",))
+                    message = (
+                        f"where the gradient of {_outputs(pattern)} is undefined, that of `{place.name}` is not "
+                        "what zeros give"
+                    )
+                    yield Fault(
+                        self.case,
+                        "undefined",
+                        message,
+                        BACKWARD,
+                        place,
+                        expected=np.asarray(a),
+                        found=np.asarray(b),
+                        causes=("the formula asks whether a gradient is None and does something else than with zeros",),
+                    )
                     return
 
 

@@ -83,8 +83,12 @@ class Function:
         kept: the numbers of those that are differentiable.
     """
 
-    def __init__(self, call: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...],
-                 detail: Detail = Detail()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        call: Callable[..., tuple[Any, ...]],
+        inputs: tuple[Any, ...],
+        detail: Detail = Detail(),  # noqa: B008
+    ) -> None:
         self.call = call
         self.arrays = [np.array(x._array) for x in inputs]
         found = self.graph()[1]
@@ -106,14 +110,17 @@ class Function:
 
     def _moved(self, i: int, direction: Array, step: float) -> list[Array]:
         arrays = [a.copy() for a in self.arrays]
-        arrays[i] = (arrays[i] + step * from_real(direction, arrays[i])).astype(arrays[i].dtype).reshape(
-            arrays[i].shape)
+        arrays[i] = (
+            (arrays[i] + step * from_real(direction, arrays[i])).astype(arrays[i].dtype).reshape(arrays[i].shape)
+        )
         return self.values(arrays)
 
     def numerical(self, i: int) -> list[Array]:
         """For each differentiable output, its derivatives along the directions of input `i`: [direction, output]."""
-        rows = [[(p - m) / (2 * STEP) for p, m in
-                 zip(self._moved(i, v, STEP), self._moved(i, v, -STEP), strict=True)] for v in self.by_input[i]]
+        rows = [
+            [(p - m) / (2 * STEP) for p, m in zip(self._moved(i, v, STEP), self._moved(i, v, -STEP), strict=True)]
+            for v in self.by_input[i]
+        ]
         return self._stacked(rows)
 
     def extrapolated(self, i: int) -> list[Array]:
@@ -122,21 +129,28 @@ class Function:
         for v in self.by_input[i]:
             tables, best, error = [], None, None
             for level in range(7):
-                step = 0.02 / 2.5 ** level
-                row = [[(p - m) / (2 * step) for p, m in
-                        zip(self._moved(i, v, step), self._moved(i, v, -step), strict=True)]]
+                step = 0.02 / 2.5**level
+                row = [
+                    [
+                        (p - m) / (2 * step)
+                        for p, m in zip(self._moved(i, v, step), self._moved(i, v, -step), strict=True)
+                    ]
+                ]
                 for order in range(1, level + 1):
                     factor = 2.5 ** (2 * order)
-                    row.append([(factor * a - b) / (factor - 1) for a, b in
-                                zip(row[order - 1], tables[-1][order - 1], strict=True)])
+                    row.append(
+                        [
+                            (factor * a - b) / (factor - 1)
+                            for a, b in zip(row[order - 1], tables[-1][order - 1], strict=True)
+                        ]
+                    )
                 if tables:
                     guess = [np.abs(a - b) for a, b in zip(row[-1], tables[-1][-1], strict=True)]
                     guess = [np.where(np.isnan(g), np.inf, g) for g in guess]
                     if best is None:
                         best, error = row[-1], guess
                     else:
-                        best = [np.where(g < e, a, b) for a, b, g, e in
-                                zip(row[-1], best, guess, error, strict=True)]
+                        best = [np.where(g < e, a, b) for a, b, g, e in zip(row[-1], best, guess, error, strict=True)]
                         error = [np.minimum(g, e) for g, e in zip(guess, error, strict=True)]
                 tables.append(row)
             rows.append(best)
@@ -169,8 +183,12 @@ class Function:
             if not len(self.by_output[k]):  # nothing to compare, but it should not raise
                 self.pulled(leaves, outputs[k], np.zeros(0), self.outputs[k])
             rows = [self.pulled(leaves, outputs[k], u, self.outputs[k]) for u in self.by_output[k]]
-            found.append([np.stack([r[i] for r in rows], -1) if rows else np.zeros((coordinates(a), 0))
-                          for i, a in enumerate(self.arrays)])
+            found.append(
+                [
+                    np.stack([r[i] for r in rows], -1) if rows else np.zeros((coordinates(a), 0))
+                    for i, a in enumerate(self.arrays)
+                ]
+            )
         return found
 
     def pulled(self, leaves: list[Any], output: Any, u: Array, like: Array) -> list[Array]:
@@ -184,8 +202,10 @@ class Function:
         for i, (x, g) in enumerate(zip(leaves, found, strict=True)):
             if g is not None and g._array.shape != x._array.shape:
                 raise WrongShape(i, tuple(g.shape), tuple(x.shape))
-        return [np.zeros(coordinates(a)) if g is None else to_real(g.detach()._array.astype(a.dtype))
-                for a, g in zip(self.arrays, found, strict=True)]
+        return [
+            np.zeros(coordinates(a)) if g is None else to_real(g.detach()._array.astype(a.dtype))
+            for a, g in zip(self.arrays, found, strict=True)
+        ]
 
     def forward(self, i: int) -> list[Array]:
         """For each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
@@ -201,13 +221,18 @@ class Function:
                 inputs[i] = forward_ad.make_dual(inputs[i], gradloom._operators.wrap(from_real(v, self.arrays[i])))
             found = [o for o in self.call(*inputs) if is_float(o)]
             tangents = [forward_ad.unpack_dual(found[k]).tangent for k in self.kept]
-            return [np.zeros(coordinates(self.outputs[k])) if t is None else
-                    to_real(np.array(t.detach()._array).astype(self.outputs[k].dtype))
-                    for k, t in zip(self.kept, tangents, strict=True)]
+            return [
+                np.zeros(coordinates(self.outputs[k]))
+                if t is None
+                else to_real(np.array(t.detach()._array).astype(self.outputs[k].dtype))
+                for k, t in zip(self.kept, tangents, strict=True)
+            ]
 
     def _stacked(self, rows: list[list[Array]]) -> list[Array]:
-        return [np.stack([r[n] for r in rows]) if rows else np.zeros((0, coordinates(self.outputs[k])))
-                for n, k in enumerate(self.kept)]
+        return [
+            np.stack([r[n] for r in rows]) if rows else np.zeros((0, coordinates(self.outputs[k])))
+            for n, k in enumerate(self.kept)
+        ]
 
 
 class WrongShape(Exception):

@@ -92,9 +92,12 @@ class Operator:
         return tuple(args), kwargs
 
 
-def join(functions: Iterable[DifferentiableFunction], overloads: Mapping[str, Callable[..., Any]],
-         samples: Callable[[str], Mapping[str, Samples]] | None = None,
-         constant: Callable[[str], Mapping[str, Iterable[str]]] | None = None) -> tuple[Operator, ...]:
+def join(
+    functions: Iterable[DifferentiableFunction],
+    overloads: Mapping[str, Callable[..., Any]],
+    samples: Callable[[str], Mapping[str, Samples]] | None = None,
+    constant: Callable[[str], Mapping[str, Iterable[str]]] | None = None,
+) -> tuple[Operator, ...]:
     """The operators of some YAML files; variants that `autogen:` derives are reached from their entry.
 
     Args:
@@ -109,10 +112,15 @@ def join(functions: Iterable[DifferentiableFunction], overloads: Mapping[str, Ca
             continue
         name, family = str(joined.schema.name), joined.function.family
         inplace = next((d.schema.name.unambiguous for d in joined.function.derived if d.kind == "inplace"), None)
-        found.append(Operator(
-            joined, _reach(overloads, joined.schema.name.unambiguous), inplace and _reach(overloads, inplace),
-            samples(family).get(name) if samples else None,
-            frozenset(constant(family).get(name, ())) if constant else frozenset()))
+        found.append(
+            Operator(
+                joined,
+                _reach(overloads, joined.schema.name.unambiguous),
+                inplace and _reach(overloads, inplace),
+                samples(family).get(name) if samples else None,
+                frozenset(constant(family).get(name, ())) if constant else frozenset(),
+            )
+        )
     return tuple(found)
 
 

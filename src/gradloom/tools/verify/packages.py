@@ -63,8 +63,9 @@ def target_of(package: str | Path) -> Target:
         return installed(str(package))
     found = project(folder)
     if found is None:
-        raise UsageError(f"{folder}: there is no pyproject.toml with a [tool.gradloom] table in it, so it is no "
-                         "package of operators")
+        raise UsageError(
+            f"{folder}: there is no pyproject.toml with a [tool.gradloom] table in it, so it is no package of operators"
+        )
     return found
 
 
@@ -76,8 +77,10 @@ def check_fresh(target: Target) -> None:
     names = [*changed, *extra]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        raise UsageError(f"the generated code is not what the YAML files give ({', '.join(names[:3])}{more}): run "
-                         "`gradloom generate` first")
+        raise UsageError(
+            f"the generated code is not what the YAML files give ({', '.join(names[:3])}{more}): run "
+            "`gradloom generate` first"
+        )
 
 
 def import_package(target: Target) -> None:
@@ -95,12 +98,15 @@ def import_package(target: Target) -> None:
             sys.path.pop(0)
     folder = Path(str(module.__file__)).resolve().parent
     if folder != target.source.resolve():
-        raise UsageError(f"Python imports `{target.package}` from {folder}, not from {target.source}: run in the "
-                         "environment in which that is installed")
+        raise UsageError(
+            f"Python imports `{target.package}` from {folder}, not from {target.source}: run in the "
+            "environment in which that is installed"
+        )
 
 
-def _joined(specification: Specification, overloads: Mapping[str, Callable[..., Any]],
-            samples: str | None) -> tuple[Operator, ...]:
+def _joined(
+    specification: Specification, overloads: Mapping[str, Callable[..., Any]], samples: str | None
+) -> tuple[Operator, ...]:
     from gradloom.generated import namespaces
 
     def table(name: str) -> Callable[[str], Mapping[str, Any]]:

@@ -53,8 +53,12 @@ def table(results: Sequence[OperatorResult], by_family: bool = False) -> str:
     else:
         rows += [[r.name, *(r.mark(check) for check in CHECKS)] for r in results]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in
-                       enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)
 

@@ -32,19 +32,28 @@ from .value_checks import (
 )
 from .variants import check_variants
 
-VALUE_CHECKS = (("variants", check_variants), ("broadcast", check_broadcast), ("layout", check_layout),
-                ("layout", check_bits),
-                ("dtypes", check_single), ("dtypes", check_integers))
+VALUE_CHECKS = (
+    ("variants", check_variants),
+    ("broadcast", check_broadcast),
+    ("layout", check_layout),
+    ("layout", check_bits),
+    ("dtypes", check_single),
+    ("dtypes", check_integers),
+)
 THOROUGH_CHECKS = (("dtypes", check_half),)
 MODES = ("fast", "default", "thorough")
 # For first and second derivatives.
-DETAIL = {"fast": (Detail(0, 1), Detail(0, 1)), "default": (Detail(48), Detail(16)),
-          "thorough": (Detail(128, 6), Detail(64, 4))}
+DETAIL = {
+    "fast": (Detail(0, 1), Detail(0, 1)),
+    "default": (Detail(48), Detail(16)),
+    "thorough": (Detail(128, 6), Detail(64, 4)),
+}
 SEEDS = {"fast": 1, "default": 1, "thorough": 3}
 
 
-def run(operators: Iterable[Operator], mode: str = "default",
-        progress: Callable[[int, int, Operator], None] | None = None) -> Report:
+def run(
+    operators: Iterable[Operator], mode: str = "default", progress: Callable[[int, int, Operator], None] | None = None
+) -> Report:
     """Verify operators one after another.
 
     Args:
@@ -141,6 +150,7 @@ def _on_a_copy(case: Case) -> Case:
 
     def call(first: Any, *args: Any, **kwargs: Any) -> Any:
         return write(first.clone(), *args, **kwargs)
+
     return Case(replace(case.operator, call=call), case.args, case.kwargs)
 
 
@@ -184,13 +194,14 @@ def _derived(case: Case) -> Iterator[Case]:
         if not shape or 0 in shape:
             return
         for label, index in (("0-dim", (0,) * len(shape)), ("zero-size", (slice(0, 0),))):
-            inputs = tuple(gradloom._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
-                           for p in case.floats)
+            inputs = tuple(
+                gradloom._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
+                for p in case.floats
+            )
             args, kwargs = case.with_inputs(inputs, case.floats)
             other = Case(case.operator, tuple(args), kwargs, label)
             if _runs(other):
                 yield other
-
 
     elif not case.operator.is_random and case.floats:
         yield from _emptied(case)

@@ -33,8 +33,10 @@ class SecondOrder:
             self.reached = [i for i, g in enumerate(found) if g is not None]
         self.detail = detail
         self.leaves = inputs
-        self.names = [*map(str, case.places), *(f"grad of output {k}" if self.outputs > 1 else "grad"
-                                               for k in range(self.outputs))]
+        self.names = [
+            *map(str, case.places),
+            *(f"grad of output {k}" if self.outputs > 1 else "grad" for k in range(self.outputs)),
+        ]
 
     def pullback(self, *args: Any) -> tuple[Any, ...]:
         """The gradients, as a function of the inputs and of the gradients of the outputs."""
@@ -66,8 +68,13 @@ class SecondOrder:
                 expected = numerical[n]
                 wrong = []
                 if reverse is not None:
-                    wrong.append(("reverse over reverse", function.by_input[i] @ reverse[n][i],
-                                  lambda block, k=k: block @ function.by_output[k].T))
+                    wrong.append(
+                        (
+                            "reverse over reverse",
+                            function.by_input[i] @ reverse[n][i],
+                            lambda block, k=k: block @ function.by_output[k].T,
+                        )
+                    )
                 wrong.append(("forward over reverse", tangents[n], lambda block: block))
                 for mode, found, project in wrong:
                     if close(found, project(expected), ROUGH_RTOL, ROUGH_ATOL * scale(expected, *function.outputs)):
@@ -79,20 +86,26 @@ class SecondOrder:
 
     def fault(self, mode: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
         place: Place = self.case.places[self.reached[k]]
-        message = (f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
-                   f"`{self.names[i]}`")
+        message = (
+            f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
+            f"`{self.names[i]}`"
+        )
         causes = []
         if not np.any(found) and np.any(expected):
-            causes.append("a value that depends on it enters the formula without history: detach(), item(), a number, "
-                          "or an operator that is not differentiable")
+            causes.append(
+                "a value that depends on it enters the formula without history: detach(), item(), a number, "
+                "or an operator that is not differentiable"
+            )
         comparison = None
         if len(function.by_input[i]) == coordinates(function.arrays[i]) and len(function.by_output[k]) == coordinates(
-                function.outputs[k]):
+            function.outputs[k]
+        ):
             comparison = Comparison(expected, found, function.arrays[i], function.outputs[k])
         return Fault(self.case, "second", message, BACKWARD, place, None, comparison, causes=tuple(causes))
 
     def raised(self, error: Exception, mode: str) -> Fault:
         missing = isinstance(error, NotImplementedError)
         what = f"is not implemented: {error}" if missing else f"raises {said(error)}"
-        return Fault(self.case, "second", f"the second derivative ({mode}) {what}", ENTRY,
-                     severity=MISSING if missing else WRONG)
+        return Fault(
+            self.case, "second", f"the second derivative ({mode}) {what}", ENTRY, severity=MISSING if missing else WRONG
+        )

@@ -28,16 +28,18 @@ def check_call(case: Case) -> Iterator[Fault]:
         return
     for tensor, old in zip(given, before, strict=True):
         if tensor._array.shape != old.shape or not np.array_equal(tensor._array, old, equal_nan=old.dtype.kind in "fc"):
-            yield Fault(case, "call", "the operator writes to one of its arguments", KERNEL, expected=old,
-                        found=tensor._array)
+            yield Fault(
+                case, "call", "the operator writes to one of its arguments", KERNEL, expected=old, found=tensor._array
+            )
             return
     schema = case.operator.schema
     free = not any(r.annotation for r in schema.returns) and "maybe_aliasing_or_mutating" not in case.operator.tags
     if free and case.operator.joined.function.kernel is not None:
         for output in tensors(found):
             if any(np.shares_memory(output._array, t._array) for t in given):
-                yield Fault(case, "call", "the result shares memory with an argument, which the schema does not say",
-                            KERNEL)
+                yield Fault(
+                    case, "call", "the result shares memory with an argument, which the schema does not say", KERNEL
+                )
                 return
 
 
@@ -150,6 +152,7 @@ def narrowed(case: Case) -> Case | None:
 
     def narrow(tensor: Any) -> Any:
         return tensor.to(NARROW[_name(tensor.dtype)]) if is_float(tensor) else tensor
+
     return case.changed(narrow, "single precision")
 
 
@@ -185,8 +188,9 @@ def check_single(case: Case) -> Iterator[Fault]:
             yield Fault(single, "dtypes", f"single precision gives {a.dtype}, double {b.dtype}", KERNEL)
             return
         if is_float(b) and number in smooth and not _near(a._array, b._array):
-            yield Fault(single, "dtypes", "single precision gives other values", KERNEL, expected=b._array,
-                        found=a._array)
+            yield Fault(
+                single, "dtypes", "single precision gives other values", KERNEL, expected=b._array, found=a._array
+            )
             return
     yield from _check_single_gradient(case, single)
 
@@ -213,8 +217,7 @@ def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
         if not outputs:
             return
         try:
-            found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs],
-                                           allow_unused=True)
+            found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs], allow_unused=True)
         except Exception:
             return  # the checks of derivatives tell
         gradients.append((inputs, found))
@@ -223,11 +226,19 @@ def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
         if a is None or b is None:
             continue
         if a.dtype is not x.dtype:
-            yield Fault(single, "dtypes", f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}", ENTRY,
-                        place)
+            yield Fault(
+                single, "dtypes", f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}", ENTRY, place
+            )
         elif not _near(a._array, b._array):
-            yield Fault(single, "dtypes", f"single precision gives another gradient of `{place}`", ENTRY, place,
-                        expected=b._array, found=a._array)
+            yield Fault(
+                single,
+                "dtypes",
+                f"single precision gives another gradient of `{place}`",
+                ENTRY,
+                place,
+                expected=b._array,
+                found=a._array,
+            )
 
 
 def _near(single: np.ndarray, double: np.ndarray) -> bool:
@@ -258,20 +269,33 @@ def check_half(case: Case) -> Iterator[Fault]:
                 return
             values = a._array.astype(np.float64)
             if not close(values, b._array, 0.1, 0.05 * scale(b._array)):
-                yield Fault(half, "dtypes", f"{_name(dtype)} gives other values", KERNEL, expected=b._array,
-                            found=values)
+                yield Fault(
+                    half, "dtypes", f"{_name(dtype)} gives other values", KERNEL, expected=b._array, found=values
+                )
                 return
         for place, g, x in zip(case.places, gradients, _gradients(wide), strict=True):
             if g is None or x is None:
                 continue
             if g.dtype is not dtype:
-                yield Fault(half, "dtypes", f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input "
-                            f"{_name(dtype)}", ENTRY, place)
+                yield Fault(
+                    half,
+                    "dtypes",
+                    f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input {_name(dtype)}",
+                    ENTRY,
+                    place,
+                )
                 return
             values = g._array.astype(np.float64)
             if not close(values, x._array, 0.2, 0.1 * scale(x._array)):
-                yield Fault(half, "dtypes", f"{_name(dtype)} gives another gradient of `{place}`", ENTRY, place,
-                            expected=x._array, found=values)
+                yield Fault(
+                    half,
+                    "dtypes",
+                    f"{_name(dtype)} gives another gradient of `{place}`",
+                    ENTRY,
+                    place,
+                    expected=x._array,
+                    found=values,
+                )
                 return
 
 
@@ -296,6 +320,7 @@ def check_integers(case: Case) -> Iterator[Fault]:
 
     def whole(tensor: Any) -> Any:
         return gradloom.ones_like(tensor, dtype=gradloom.int64) if is_float(tensor) else tensor
+
     integers = case.changed(whole, "integers")
     try:
         found = integers.plain()

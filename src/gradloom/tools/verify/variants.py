@@ -91,8 +91,9 @@ def _check_inplace_tangent(case: Case) -> Iterator[Fault]:
         yield Fault(case, "variants", f"the tangent of the in-place variant raises {said(error)}", ENTRY)
         return
     if not close(found, expected, 1e-7, 1e-10 * scale(expected)):
-        yield Fault(case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected,
-                    found=found)
+        yield Fault(
+            case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected, found=found
+        )
 
 
 def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
@@ -128,8 +129,9 @@ def equal(case: Case, check: str, what: str, found: Any, expected: Any, rtol: fl
     """A fault, if two tensors differ in shape, dtype or value; `what` is the one that was found."""
     a, b = found.detach()._array, expected.detach()._array
     if a.shape != b.shape or found.dtype is not expected.dtype:
-        message = (f"{what} gives {found.dtype} {list(found.shape)}, the operator {expected.dtype} "
-                   f"{list(expected.shape)}")
+        message = (
+            f"{what} gives {found.dtype} {list(found.shape)}, the operator {expected.dtype} {list(expected.shape)}"
+        )
         yield Fault(case, check, message, ENTRY)
     elif not close(_comparable(a), _comparable(b), rtol, 1e-12 * scale(_comparable(b))):
         yield Fault(case, check, f"{what} gives other values", ENTRY, expected=b, found=a)

@@ -28,8 +28,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind in "SUO":
             raise _unknown(first.dtype)
-        return gl.stack([gl.as_tensor(part) for part in batch]) if isinstance(first, np.ndarray) else gl.as_tensor(
-            np.asarray(batch))
+        return (
+            gl.stack([gl.as_tensor(part) for part in batch])
+            if isinstance(first, np.ndarray)
+            else gl.as_tensor(np.asarray(batch))
+        )
     if isinstance(first, float):
         return gl.tensor(batch, dtype=gl.float64)
     if isinstance(first, int):
@@ -67,8 +70,9 @@ def default_convert(data: Any) -> Any:
 
 
 def _unknown(kind: Any) -> TypeError:
-    return TypeError("default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-                     f"{kind}")
+    return TypeError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}"
+    )
 
 
 def _like_mapping(example: Any, parts: dict[Any, Any]) -> Any:

@@ -60,13 +60,27 @@ class DataLoader:
     prefetch_factor: int | None
     persistent_workers: bool
 
-    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
-                 sampler: Iterable[Any] | None = None, batch_sampler: Iterable[Any] | None = None, num_workers: int = 0,
-                 collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False,
-                 drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None,
-                 multiprocessing_context: Any = None, generator: gl.Generator | None = None, *,
-                 prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
-                 in_order: bool = True) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: gl.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
@@ -81,14 +95,18 @@ class DataLoader:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
-                                 "drop_last")
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
-            sampler = _Endless() if self._iterates else (
-                RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset))
+            sampler = (
+                _Endless()
+                if self._iterates
+                else (RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset))
+            )
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
@@ -116,11 +134,18 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers:
-            warn_once("num_workers", "DataLoader: examples are loaded by the process that asks for them; num_workers "
-                      "has no effect", 2)
+            warn_once(
+                "num_workers",
+                "DataLoader: examples are loaded by the process that asks for them; num_workers has no effect",
+                2,
+            )
         if self.pin_memory:
-            warn_once("pin_memory", "'pin_memory' argument is set as true but no accelerator is found, then device "
-                      "pinned memory won't be used.", 2)
+            warn_once(
+                "pin_memory",
+                "'pin_memory' argument is set as true but no accelerator is found, then device "
+                "pinned memory won't be used.",
+                2,
+            )
         # PyTorch's loaders draw a seed for their workers each time, with and without them.
         gl.empty((), dtype=gl.int64).random_(generator=self.generator)
         return self._iterated() if self._iterates else self._looked_up()
@@ -159,20 +184,28 @@ def _check_workers(count, timeout, prefetch, persistent, context) -> None:
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if not count and prefetch is not None:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to "
-                         "enable multiprocessing, otherwise set prefetch_factor to None.")
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to "
+            "enable multiprocessing, otherwise set prefetch_factor to None."
+        )
     if count and prefetch is not None and prefetch < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and not count:
         raise ValueError("persistent_workers option needs num_workers > 0")
     if context is not None and not count:
-        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
-                         f"got num_workers={count}")
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
+            f"got num_workers={count}"
+        )
 
 
 def _check_iterable(shuffle, sampler, batch_sampler) -> None:
-    for name, value, given in (("shuffle", shuffle, bool(shuffle)), ("sampler", sampler, sampler is not None),
-                               ("batch_sampler", batch_sampler, batch_sampler is not None)):
+    for name, value, given in (
+        ("shuffle", shuffle, bool(shuffle)),
+        ("sampler", sampler, sampler is not None),
+        ("batch_sampler", batch_sampler, batch_sampler is not None),
+    ):
         if given:
-            raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
-                             f"{name}={value}")
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )

@@ -176,8 +176,9 @@ class Subset(Dataset[_Example]):
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[int | float],
-                 generator: gl.Generator | None = None) -> list[Subset[Any]]:
+def random_split(
+    dataset: Any, lengths: Sequence[int | float], generator: gl.Generator | None = None
+) -> list[Subset[Any]]:
     """The examples of a data set, dealt out at random.
 
     Args:
@@ -200,11 +201,13 @@ def random_split(dataset: Any, lengths: Sequence[int | float],
         for i, count in enumerate(counts):
             if not count:
                 import warnings
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.",
-                              stacklevel=2)
+
+                warnings.warn(
+                    f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2
+                )
     else:
         counts = list(lengths)  # type: ignore[arg-type]
     if sum(counts) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = gl.randperm(total, generator=generator).tolist()
-    return [Subset(dataset, order[end - count:end]) for count, end in zip(counts, accumulate(counts), strict=True)]
+    return [Subset(dataset, order[end - count : end]) for count, end in zip(counts, accumulate(counts), strict=True)]

@@ -39,8 +39,15 @@ class DistributedSampler(Sampler[int]):
     num_samples: int
     total_size: int
 
-    def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
-                 seed: int = 0, drop_last: bool = False) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         if num_replicas is None or rank is None:
             raise RuntimeError("Requires distributed package to be available: say `num_replicas` and `rank`")
         if not 0 <= rank < num_replicas:
@@ -60,8 +67,8 @@ class DistributedSampler(Sampler[int]):
         else:
             indices = list(range(count))
         if len(indices) < self.total_size:
-            indices = (indices * ceil(self.total_size / max(count, 1)))[:self.total_size]
-        return iter(indices[self.rank:self.total_size:self.num_replicas])
+            indices = (indices * ceil(self.total_size / max(count, 1)))[: self.total_size]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
 
     def __len__(self) -> int:
         return self.num_samples

@@ -65,8 +65,13 @@ class RandomSampler(Sampler[int]):
     replacement: bool
     generator: gl.Generator | None
 
-    def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None,
-                 generator: gl.Generator | None = None) -> None:
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: gl.Generator | None = None,
+    ) -> None:
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
         _check_replacement(replacement)
@@ -135,14 +140,20 @@ class WeightedRandomSampler(Sampler[int]):
     replacement: bool
     generator: gl.Generator | None
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
-                 generator: gl.Generator | None = None) -> None:
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: gl.Generator | None = None,
+    ) -> None:
         _check_count(num_samples)
         _check_replacement(replacement)
         self.weights = gl.as_tensor(weights, dtype=gl.float64)
         if self.weights.dim() != 1:
-            raise ValueError("weights should be a 1d sequence but given weights have shape "
-                             f"{tuple(self.weights.shape)}")
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:

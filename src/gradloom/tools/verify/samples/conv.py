@@ -13,10 +13,26 @@ def tensor(*shape, seed=0):
 
 def convolution():
     for stride, padding, dilation, transposed, output_padding, groups in (
-            (1, 0, 1, False, 0, 1), (2, 1, 1, False, 0, 1), (1, 1, 2, False, 0, 2), (2, 1, 1, True, 1, 1)):
+        (1, 0, 1, False, 0, 1),
+        (2, 1, 1, False, 0, 1),
+        (1, 1, 2, False, 0, 2),
+        (2, 1, 1, True, 1, 1),
+    ):
         weight = tensor(2, 2, 2, 3) if groups == 1 else tensor(2, 1, 2, 3)
-        yield (tensor(2, 2, 4, 5), weight, tensor(2), (stride,) * 2, (padding,) * 2, (dilation,) * 2, transposed,
-               (output_padding,) * 2, groups), {}
+        yield (
+            (
+                tensor(2, 2, 4, 5),
+                weight,
+                tensor(2),
+                (stride,) * 2,
+                (padding,) * 2,
+                (dilation,) * 2,
+                transposed,
+                (output_padding,) * 2,
+                groups,
+            ),
+            {},
+        )
     yield (tensor(1, 2, 5), tensor(3, 2, 2), None, (1,), (0,), (1,), False, (0,), 1), {}
 
 
@@ -32,6 +48,7 @@ def convs(dims):
         one = (1,) * dims
         yield (tensor(2, 2, *sizes), tensor(3, 2, *kernel), tensor(3), one, (0,) * dims, one, 1), {}
         yield (tensor(2, *sizes), tensor(3, 2, *kernel), None, (2,) * dims, one, one, 1), {}
+
     return make
 
 
@@ -40,6 +57,7 @@ def padded(dims):
         sizes, one = (5, 4, 4)[:dims], (1,) * dims
         for name in ("valid", "same"):
             yield (tensor(1, 2, *sizes), tensor(2, 2, *(2,) * dims), tensor(2), one, name, one, 1), {}
+
     return make
 
 
@@ -47,6 +65,7 @@ def transposed(dims):
     def make():
         sizes, one = (3, 3, 2)[:dims], (1,) * dims
         yield (tensor(1, 2, *sizes), tensor(2, 2, *(2,) * dims), tensor(2), (2,) * dims, (0,) * dims, one, 1, one), {}
+
     return make
 
 
@@ -59,7 +78,13 @@ def merged():
 
 
 SAMPLES = {
-    "convolution": convolution, "convolution_backward": convolution_backward, "im2col": blocks, "col2im": merged,
-    **{f"conv{n}d": convs(n) for n in (1, 2, 3)}, **{f"conv{n}d.padding": padded(n) for n in (1, 2, 3)},
-    "conv_transpose1d": transposed(1), "conv_transpose2d.input": transposed(2), "conv_transpose3d.input": transposed(3),
+    "convolution": convolution,
+    "convolution_backward": convolution_backward,
+    "im2col": blocks,
+    "col2im": merged,
+    **{f"conv{n}d": convs(n) for n in (1, 2, 3)},
+    **{f"conv{n}d.padding": padded(n) for n in (1, 2, 3)},
+    "conv_transpose1d": transposed(1),
+    "conv_transpose2d.input": transposed(2),
+    "conv_transpose3d.input": transposed(3),
 }

@@ -24,19 +24,23 @@ def complex_tensor(seed=0):
 
 def calls(*samples):
     """Samples given as tuples of arguments; a dict at the end holds keywords."""
+
     def found():
         for sample in samples:
             *args, last = sample
             yield (tuple(args), last) if isinstance(last, dict) else (sample, {})
+
     return found
 
 
 def unary(*more):
     """A matrix that is not contiguous, a number, nothing, complex numbers, and more tensors."""
+
     def found():
         x = gradloom.from_numpy(np.linspace(0.2, 0.9, 6).reshape(3, 2).T)
         for sample in (x, NUMBER * 0.3, x * gradloom.empty(0, 1, 3), complex_tensor(), *more):
             yield (sample,), {}
+
     return found
 
 
@@ -51,8 +55,12 @@ ROW = gradloom.tensor([True, False, True])
 
 SAMPLES = {
     # exponents with a path of their own, also in the derivative
-    "pow.Tensor_Scalar": calls(*((x, p) for x in (tensor(0.4, 1.3, 2.2), Z)
-                                 for p in (0, 1, 2, 3, 0.5, -0.5, -1, -2, 2.5)), (X, 3), (MATRIX, 2), (Z, 1.5 + 0.5j)),
+    "pow.Tensor_Scalar": calls(
+        *((x, p) for x in (tensor(0.4, 1.3, 2.2), Z) for p in (0, 1, 2, 3, 0.5, -0.5, -1, -2, 2.5)),
+        (X, 3),
+        (MATRIX, 2),
+        (Z, 1.5 + 0.5j),
+    ),
     "pow.Tensor_Tensor": calls((X.abs(), Y), (Z, W), (X.abs(), Z), (X, integers(2, 3, 1))),
     "pow.Scalar": calls((0.6, X), (1, X), (2.0, Z), (0.5 + 1j, X)),
     "pow_.Tensor": calls((tensor(0.4, 1.3, 2.2), Y)),
@@ -63,8 +71,9 @@ SAMPLES = {
     "div.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (Z, W), (X, Z), (Z, X)),
     "div.Scalar": calls((X, 2.5), (Z, 1 + 2j)),
     "mul.Scalar": calls((X, 2.5), (Z, 1 + 2j)),
-    "div.Tensor_mode": calls(*((X, Y, {"rounding_mode": m}) for m in (None, "trunc", "floor")),
-                             (MATRIX, X, {"rounding_mode": None})),
+    "div.Tensor_mode": calls(
+        *((X, Y, {"rounding_mode": m}) for m in (None, "trunc", "floor")), (MATRIX, X, {"rounding_mode": None})
+    ),
     "div.Scalar_mode": calls(*((X, 0.7, {"rounding_mode": m}) for m in (None, "trunc", "floor"))),
     "divide.Tensor_mode": calls(*((X, Y, {"rounding_mode": m}) for m in (None, "trunc", "floor"))),
     "divide_.Tensor_mode": calls(*((X, Y, {"rounding_mode": m}) for m in (None, "trunc", "floor"))),
@@ -74,9 +83,35 @@ SAMPLES = {
     "addcdiv": calls((X, Y, MATRIX), (MATRIX, X, Y, {"value": -1.5}), (Z, W, Z, {"value": 1 - 2j})),
     "lerp.Scalar": calls((X, Y, 0.3), (X, Y, 0.8), (MATRIX, X, 0.5), (Z, W, 0.3 + 0.2j)),
     "lerp.Tensor": calls((X, Y, tensor(0.1, 0.6, 2.0)), (MATRIX, X, Y), (Z, W, W)),
-    **{name: unary() for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh",
-                                  "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
-                                  "reciprocal", "sigmoid", "sinc", "sgn")},
+    **{
+        name: unary()
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "asinh",
+            "atanh",
+            "exp",
+            "exp2",
+            "expm1",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "sqrt",
+            "rsqrt",
+            "reciprocal",
+            "sigmoid",
+            "sinc",
+            "sgn",
+        )
+    },
     "acosh": calls((tensor(1.2, 2.5, 3.0),), (Z,)),
     "abs": unary(MATRIX),
     "neg": unary(MATRIX),

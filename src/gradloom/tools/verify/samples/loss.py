@@ -90,9 +90,7 @@ def nll_backward(targets, forward):
     def samples():
         for scores, classes, weight, ignored in targets():
             for reduction in (NONE, MEAN, SUM):
-                output, total = getattr(gradloom._operators, forward)(
-                    scores, classes, weight, reduction, ignored
-                )
+                output, total = getattr(gradloom._operators, forward)(scores, classes, weight, reduction, ignored)
                 grad = tensor(*output.shape)
                 yield (grad, scores, classes, weight, reduction, ignored, total), {}
 
@@ -255,6 +253,4 @@ SAMPLES = {
 CONSTANT = dict.fromkeys(("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entropy_loss"), ("weight",))
 
 # PyTorch's gradient of log_probs is that of the logits before log_softmax; tests/conformance compares it.
-CONSTANT |= dict.fromkeys(
-    ("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor"), ("log_probs",)
-)
+CONSTANT |= dict.fromkeys(("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor"), ("log_probs",))

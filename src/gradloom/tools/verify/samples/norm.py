@@ -22,6 +22,7 @@ def running(channels):
 
 def batches(*last):
     """Of several ranks, in training and in evaluation."""
+
     def samples():
         for shape in ((4, 3), (3, 2, 4), (2, 2, 3, 2)):
             c = shape[1]
@@ -29,6 +30,7 @@ def batches(*last):
             yield (tensor(*shape), None, None, *running(c), False, 0.1, 1e-3, *last), {}
         x = tensor(2, 3, 2, 2).contiguous(memory_format=gradloom.channels_last)
         yield (x, tensor(3), None, None, None, True, 0.1, 1e-3, *last), {}
+
     return samples
 
 
@@ -43,8 +45,20 @@ def batches_backward():
     for shape in ((4, 3), (2, 2, 3)):
         c = shape[1]
         for weight in (None, tensor(c, seed=1)):
-            yield (tensor(*shape, seed=5), tensor(*shape), weight, *running(c), None, None, False, 1e-3,
-                   (True, True, True)), {}
+            yield (
+                (
+                    tensor(*shape, seed=5),
+                    tensor(*shape),
+                    weight,
+                    *running(c),
+                    None,
+                    None,
+                    False,
+                    1e-3,
+                    (True, True, True),
+                ),
+                {},
+            )
 
 
 def layers(*last, bias=True):
@@ -55,6 +69,7 @@ def layers(*last, bias=True):
             yield (tensor(*shape), sizes, weight, *((offset,) if bias else ()), *last), {}
             yield (tensor(*shape), sizes, None, *((None,) if bias else ()), *last), {}
         yield (tensor(4, 3).transpose(0, 1), (4,), None, *((None,) if bias else ()), *last), {}
+
     return samples
 
 
@@ -72,13 +87,37 @@ def native_groups():
 
 
 def layers_backward():
-    yield (tensor(0, 3, seed=5), tensor(0, 3), (3,), tensor(0, 1), tensor(0, 1), tensor(3), tensor(3),
-           (True, True, True)), {}
+    yield (
+        (
+            tensor(0, 3, seed=5),
+            tensor(0, 3),
+            (3,),
+            tensor(0, 1),
+            tensor(0, 1),
+            tensor(3),
+            tensor(3),
+            (True, True, True),
+        ),
+        {},
+    )
 
 
 def groups_backward():
-    yield (tensor(0, 4, 2, seed=5), tensor(0, 4, 2), tensor(0, 2), tensor(0, 2), tensor(4), 0, 4, 2, 2,
-           (True, True, True)), {}
+    yield (
+        (
+            tensor(0, 4, 2, seed=5),
+            tensor(0, 4, 2),
+            tensor(0, 2),
+            tensor(0, 2),
+            tensor(4),
+            0,
+            4,
+            2,
+            2,
+            (True, True, True),
+        ),
+        {},
+    )
 
 
 SAMPLES = {

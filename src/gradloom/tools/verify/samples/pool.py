@@ -19,8 +19,11 @@ def max_pool(dims):
     def make():
         for kernel, stride, padding, dilation, ceil in ((2, (), 0, 1, False), (3, 2, 1, 1, True), (2, 1, 0, 2, False)):
             stride = (stride,) * dims if stride else ()
-            yield (spread(1, 2, *SIZES[dims]), (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims,
-                   ceil), {}
+            yield (
+                (spread(1, 2, *SIZES[dims]), (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims, ceil),
+                {},
+            )
+
     return make
 
 
@@ -30,6 +33,7 @@ def max_pool_backward(dims):
         settings = (2,) * dims, (2,) * dims, (0,) * dims, (1,) * dims, False
         out, indices = getattr(gradloom._operators, f"max_pool{dims}d_with_indices")(x, *settings)
         yield (gradloom.ones_like(out), x, *settings, indices), {}
+
     return make
 
 
@@ -38,6 +42,7 @@ def avg_pool(dims, full=True):
         last = (None,) if full else ()
         yield (spread(1, 2, *SIZES[dims]), (2,) * dims, (), (0,) * dims, False, True, *last), {}
         yield (spread(1, 2, *SIZES[dims]), (2,) * dims, (2,) * dims, (1,) * dims, True, False, *last), {}
+
     return make
 
 
@@ -46,6 +51,7 @@ def avg_pool_backward(dims):
         x = spread(1, 1, *SIZES[dims])
         settings = (2,) * dims, (1,) * dims, (0,) * dims, False, True, None
         yield (gradloom.ones_like(getattr(gradloom._operators, f"avg_pool{dims}d")(x, *settings)), x, *settings), {}
+
     return make
 
 
@@ -53,12 +59,14 @@ def adaptive(dims):
     def make():
         yield (spread(1, 2, *SIZES[dims]), (2,) * dims), {}
         yield (spread(2, *SIZES[dims]), (1,) * dims), {}
+
     return make
 
 
 def adaptive_avg_backward(dims):
     def make():
         yield (spread(1, 1, *(2,) * dims), spread(1, 1, *SIZES[dims])), {}
+
     return make
 
 
@@ -67,6 +75,7 @@ def adaptive_max_backward(dims):
         x = spread(1, 1, *SIZES[dims])
         out, indices = getattr(gradloom._operators, f"adaptive_max_pool{dims}d")(x, (2,) * dims)
         yield (gradloom.ones_like(out), x, indices), {}
+
     return make
 
 
@@ -78,17 +87,28 @@ def unpool(dims):
             spread(1, 1, *(4,) * dims), *settings
         )
         yield (out, indices, (4,) * dims, *((small, (0,) * dims) if dims == 3 else ())), {}
+
     return make
 
 
-SAMPLES = {"max_pool1d": max_pool(1), "max_pool1d_with_indices": max_pool(1), "avg_pool1d": avg_pool(1, full=False),
-           "adaptive_avg_pool1d": adaptive(1), "adaptive_max_pool1d": adaptive(1)}
+SAMPLES = {
+    "max_pool1d": max_pool(1),
+    "max_pool1d_with_indices": max_pool(1),
+    "avg_pool1d": avg_pool(1, full=False),
+    "adaptive_avg_pool1d": adaptive(1),
+    "adaptive_max_pool1d": adaptive(1),
+}
 for n in (2, 3):
     SAMPLES |= {
-        f"max_pool{n}d": max_pool(n), f"max_pool{n}d_with_indices": max_pool(n),
-        f"max_pool{n}d_with_indices_backward": max_pool_backward(n), f"avg_pool{n}d": avg_pool(n),
-        f"avg_pool{n}d_backward": avg_pool_backward(n), f"_adaptive_avg_pool{n}d": adaptive(n),
-        f"adaptive_avg_pool{n}d": adaptive(n), f"_adaptive_avg_pool{n}d_backward": adaptive_avg_backward(n),
-        f"adaptive_max_pool{n}d": adaptive(n), f"adaptive_max_pool{n}d_backward": adaptive_max_backward(n),
+        f"max_pool{n}d": max_pool(n),
+        f"max_pool{n}d_with_indices": max_pool(n),
+        f"max_pool{n}d_with_indices_backward": max_pool_backward(n),
+        f"avg_pool{n}d": avg_pool(n),
+        f"avg_pool{n}d_backward": avg_pool_backward(n),
+        f"_adaptive_avg_pool{n}d": adaptive(n),
+        f"adaptive_avg_pool{n}d": adaptive(n),
+        f"_adaptive_avg_pool{n}d_backward": adaptive_avg_backward(n),
+        f"adaptive_max_pool{n}d": adaptive(n),
+        f"adaptive_max_pool{n}d_backward": adaptive_max_backward(n),
         f"max_unpool{n}d": unpool(n),
     }

@@ -17,9 +17,11 @@ def generator():
 
 def calls(*samples):
     """Samples from functions that return (args, kwargs)."""
+
     def make():
         for sample in samples:
             yield sample()
+
     return make
 
 

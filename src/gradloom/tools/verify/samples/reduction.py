@@ -25,14 +25,17 @@ def transposed(*shape):
 
 def everything(*args, complex=True, **kwargs):
     """All elements: a matrix, a number, a row that is not contiguous."""
+
     def samples():
         for x in (tensor(2, 3), tensor(), transposed(3, 2), *((tensor(2, 2, complex=True),) if complex else ())):
             yield (x, *args), kwargs
+
     return samples
 
 
 def along_dims(*before, optional=True, complex=True, last=(), **kwargs):
     """Over an int[]? dim: one, several, all, negative, kept."""
+
     def samples():
         x = tensor(2, 3)
         yield (x, *before, (0,), *last), kwargs
@@ -44,11 +47,13 @@ def along_dims(*before, optional=True, complex=True, last=(), **kwargs):
         yield (tensor(), *before, (0,), *last), kwargs
         if complex:
             yield (tensor(3, 2, complex=True), *before, (0,), *last), kwargs
+
     return samples
 
 
 def along_dim(*before, complex=False, keepdim=True, low=0.3, **kwargs):
     """Along an int dim: each one, negative, kept, of a number."""
+
     def samples():
         yield (tensor(3, 2, low=low), *before, 0), kwargs
         yield (transposed(3, 2), *before, 1), kwargs
@@ -57,16 +62,19 @@ def along_dim(*before, complex=False, keepdim=True, low=0.3, **kwargs):
             yield (tensor(3, 2), *before, -1, True), kwargs
         if complex:
             yield (tensor(2, 2, complex=True), *before, 1), kwargs
+
     return samples
 
 
 def by_keyword(complex=True, **kwargs):
     """With dim and keepdim: where other arguments are keyword-only."""
+
     def samples():
         for dim, keepdim in ((None, False), ((0,), True), ((0, -1), False)):
             yield (tensor(2, 3), dim), {**kwargs, "keepdim": keepdim}
         if complex:
             yield (tensor(3, complex=True), (0,)), {**kwargs, "keepdim": False}
+
     return samples
 
 
@@ -108,7 +116,7 @@ def products_along_dim():
 def running_products():
     for zeros in range(3):
         x = tensor(4)
-        x._array[1:1 + zeros] = 0
+        x._array[1 : 1 + zeros] = 0
         yield (x, 0), {}
     yield (tensor(2, 2, complex=True), 1), {}
 
@@ -120,6 +128,7 @@ def norms(*rest, **kwargs):
         if not kwargs:
             for p in (1.5, 2, 3):
                 yield (tensor(3, complex=True), p, *rest), kwargs
+
     return samples
 
 
@@ -146,6 +155,7 @@ def row_distances(*rest):
             yield (tensor(3, 2), tensor(4, 2, seed=1, low=2, high=3), p, *rest), {}
         yield (tensor(2, 1, 2), tensor(2, 3, 2, seed=1, low=2, high=3), 2.0, *rest), {}
         yield (tensor(27, 1), tensor(2, 1, seed=1, low=2, high=3), 2.0, *rest), {}
+
     return samples
 
 
@@ -186,6 +196,7 @@ def quantiles(scalar):
                 yield (tensor(4), point), {"interpolation": interpolation}
         point = 0.4 if scalar else gradloom.tensor([0.2, 0.9], dtype=gradloom.float64)
         yield (tensor(3, 4), point, 0, True), {}
+
     return samples
 
 
@@ -193,6 +204,7 @@ def quantiles_where_defined(scalar):
     def samples():
         point = 0.4 if scalar else gradloom.tensor([0.2, 0.9], dtype=gradloom.float64)
         yield (tensor(3, 4), point, 1), {}
+
     return samples
 
 
@@ -200,6 +212,7 @@ def without_nan(*args):
     def samples():
         yield (tensor(2, 3), *args), {}
         yield (tensor(2, 3), (0,), True), {}
+
     return samples
 
 
@@ -229,9 +242,11 @@ def correlations():
 
 def slopes(**kwargs):
     """With one spacing for all dimensions or one for each."""
+
     def samples():
         yield (tensor(3, 4),), {**kwargs}
         yield (tensor(4, 3),), {**kwargs, "edge_order": 2}
+
     return samples
 
 
@@ -239,6 +254,7 @@ def slopes_of_points(**kwargs):
     def samples():
         yield (tensor(4, 2),), {**kwargs, "spacing": [tensor(4, seed=1).sort()[0].detach()]}
         yield (tensor(3, 2),), {**kwargs, "spacing": [tensor(3, seed=1).sort()[0].detach()], "edge_order": 2}
+
     return samples
 
 
@@ -254,6 +270,7 @@ def histograms_of_bins():
 def grids(bins):
     def samples():
         yield (tensor(5, 2), bins), {}
+
     return samples
 
 
@@ -278,42 +295,93 @@ def nonzero_dims():
 
 
 SAMPLES = {
-    "sum": everything(), "mean": everything(), "max": everything(complex=False), "min": everything(complex=False),
-    "all": everything(), "any": everything(), "median": everything(complex=False),
+    "sum": everything(),
+    "mean": everything(),
+    "max": everything(complex=False),
+    "min": everything(complex=False),
+    "all": everything(),
+    "any": everything(),
+    "median": everything(complex=False),
     "nanmedian": everything(complex=False),
-    "sum.dim_IntList": along_dims(), "mean.dim": along_dims(), "nansum": along_dims(complex=False),
-    "nanmean": without_nan(), "amax": along_dims(optional=False, complex=False),
-    "amin": along_dims(optional=False, complex=False), "logsumexp": along_dims(optional=False),
-    "special_logsumexp": along_dims(optional=False), "frobenius_norm.dim": along_dims(optional=False),
+    "sum.dim_IntList": along_dims(),
+    "mean.dim": along_dims(),
+    "nansum": along_dims(complex=False),
+    "nanmean": without_nan(),
+    "amax": along_dims(optional=False, complex=False),
+    "amin": along_dims(optional=False, complex=False),
+    "logsumexp": along_dims(optional=False),
+    "special_logsumexp": along_dims(optional=False),
+    "frobenius_norm.dim": along_dims(optional=False),
     "norm.ScalarOpt_dim": along_dims(3, optional=False),
     "norm.ScalarOpt_dim_dtype": norms_of_type,
-    "all.dims": along_dims(), "any.dims": along_dims(), "all.dim": along_dim(), "any.dim": along_dim(),
-    "max.dim": along_dim(), "min.dim": along_dim(), "median.dim": along_dim(), "nanmedian.dim": along_dim(),
-    "argmax": along_dim(), "argmin": along_dim(), "mode": along_dim(), "count_nonzero": along_dim(keepdim=False),
-    "count_nonzero.dim_IntList": nonzero_dims, "kthvalue": ranked, "aminmax": extrema_by_keyword,
-    "cumsum": along_dim(complex=True, keepdim=False), "cumprod": running_products,
-    "cummax": along_dim(keepdim=False), "cummin": along_dim(keepdim=False),
+    "all.dims": along_dims(),
+    "any.dims": along_dims(),
+    "all.dim": along_dim(),
+    "any.dim": along_dim(),
+    "max.dim": along_dim(),
+    "min.dim": along_dim(),
+    "median.dim": along_dim(),
+    "nanmedian.dim": along_dim(),
+    "argmax": along_dim(),
+    "argmin": along_dim(),
+    "mode": along_dim(),
+    "count_nonzero": along_dim(keepdim=False),
+    "count_nonzero.dim_IntList": nonzero_dims,
+    "kthvalue": ranked,
+    "aminmax": extrema_by_keyword,
+    "cumsum": along_dim(complex=True, keepdim=False),
+    "cumprod": running_products,
+    "cummax": along_dim(keepdim=False),
+    "cummin": along_dim(keepdim=False),
     "logcumsumexp": along_dim(complex=True, keepdim=False),
-    "prod": products, "prod.dim_int": products_along_dim,
-    "var": with_unbiased, "std": with_unbiased, "var_mean": with_unbiased, "std_mean": with_unbiased,
-    "var.dim": dim_with_unbiased, "std.dim": dim_with_unbiased, "var_mean.dim": dim_with_unbiased,
-    "std_mean.dim": dim_with_unbiased, "var.correction": corrected, "std.correction": corrected,
-    "var_mean.correction": corrected, "std_mean.correction": corrected,
-    "norm.Scalar": norms(), "norm.ScalarOpt_dtype": norms(dtype=gradloom.float64), "linalg_vector_norm": vector_norms,
-    "dist": distances, "cdist": row_distances(), "_cdist_forward": row_distances(None),
-    "_euclidean_dist": euclidean_distances, "renorm": renormed,
-    "trace": traced, "diff": differences,
-    "trapezoid.x": integrals_over_points, "trapz.x": integrals_over_points,
-    "cumulative_trapezoid.x": integrals_over_points, "trapezoid.dx": integrals, "trapz.dx": integrals,
-    "cumulative_trapezoid.dx": integrals, "quantile": quantiles(False), "quantile.scalar": quantiles(True),
-    "nanquantile": quantiles_where_defined(False), "nanquantile.scalar": quantiles_where_defined(True),
-    "cov": covariances, "corrcoef": correlations,
-    "gradient.scalarint": slopes(spacing=2), "gradient.scalararray": slopes(spacing=0.5, dim=[1, 0]),
-    "gradient.array": slopes(dim=[-1]), "gradient.scalarrayint": slopes(spacing=[2], dim=1),
+    "prod": products,
+    "prod.dim_int": products_along_dim,
+    "var": with_unbiased,
+    "std": with_unbiased,
+    "var_mean": with_unbiased,
+    "std_mean": with_unbiased,
+    "var.dim": dim_with_unbiased,
+    "std.dim": dim_with_unbiased,
+    "var_mean.dim": dim_with_unbiased,
+    "std_mean.dim": dim_with_unbiased,
+    "var.correction": corrected,
+    "std.correction": corrected,
+    "var_mean.correction": corrected,
+    "std_mean.correction": corrected,
+    "norm.Scalar": norms(),
+    "norm.ScalarOpt_dtype": norms(dtype=gradloom.float64),
+    "linalg_vector_norm": vector_norms,
+    "dist": distances,
+    "cdist": row_distances(),
+    "_cdist_forward": row_distances(None),
+    "_euclidean_dist": euclidean_distances,
+    "renorm": renormed,
+    "trace": traced,
+    "diff": differences,
+    "trapezoid.x": integrals_over_points,
+    "trapz.x": integrals_over_points,
+    "cumulative_trapezoid.x": integrals_over_points,
+    "trapezoid.dx": integrals,
+    "trapz.dx": integrals,
+    "cumulative_trapezoid.dx": integrals,
+    "quantile": quantiles(False),
+    "quantile.scalar": quantiles(True),
+    "nanquantile": quantiles_where_defined(False),
+    "nanquantile.scalar": quantiles_where_defined(True),
+    "cov": covariances,
+    "corrcoef": correlations,
+    "gradient.scalarint": slopes(spacing=2),
+    "gradient.scalararray": slopes(spacing=0.5, dim=[1, 0]),
+    "gradient.array": slopes(dim=[-1]),
+    "gradient.scalarrayint": slopes(spacing=[2], dim=1),
     "gradient.scalarrayarray": slopes(spacing=[2, 0.5], dim=[0, 1]),
-    "gradient.tensorarrayint": slopes_of_points(dim=0), "gradient.tensorarray": slopes_of_points(dim=[0]),
-    "histogram.bin_ct": histograms, "histogram.bins_tensor": histograms_of_bins,
-    "histogramdd": grids((2, 3)), "histogramdd.int_bins": grids(2),
+    "gradient.tensorarrayint": slopes_of_points(dim=0),
+    "gradient.tensorarray": slopes_of_points(dim=[0]),
+    "histogram.bin_ct": histograms,
+    "histogram.bins_tensor": histograms_of_bins,
+    "histogramdd": grids((2, 3)),
+    "histogramdd.int_bins": grids(2),
     "histogramdd.TensorList_bins": grids([gradloom.tensor([0.0, 1, 2], dtype=gradloom.float64)] * 2),
-    "bincount": counted, "value_selecting_reduction_backward": selected,
+    "bincount": counted,
+    "value_selecting_reduction_backward": selected,
 }

@@ -64,9 +64,7 @@ SAMPLES = {
     "dsplit.array": calls((cube, (1, 2))),
     "select_scatter": calls((x, tensor(3, seed=1), 0, 1), (flipped, tensor(2, seed=1), 1, -1)),
     "diagonal_scatter": calls((x, tensor(2, seed=1)), (cube, tensor(4, 2, seed=1), 1, 0, 1)),
-    "as_strided_scatter": calls(
-        (x, tensor(2, 2, seed=1), (2, 2), (1, 2)), (flipped, tensor(3, seed=1), (3,), (1,), 2)
-    ),
+    "as_strided_scatter": calls((x, tensor(2, 2, seed=1), (2, 2), (1, 2)), (flipped, tensor(3, seed=1), (3,), (1,), 2)),
     "set_.source_Storage": calls((x, y.untyped_storage())),
     "set_.source_Storage_storage_offset": calls(
         (x, y.untyped_storage(), 1, (2,), (2,)), (x, y.untyped_storage(), 0, (3,))

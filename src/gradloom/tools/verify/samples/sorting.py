@@ -9,6 +9,7 @@ from .reduction import tensor, transposed
 
 def in_order(**kwargs):
     """Along each dimension, both ways, of a number."""
+
     def samples():
         yield (tensor(3, 4),), dict(kwargs)
         if kwargs:
@@ -16,6 +17,7 @@ def in_order(**kwargs):
         else:
             yield (transposed(3, 2), 0, True), {}
         yield (tensor(),), dict(kwargs)
+
     return samples
 
 
@@ -34,16 +36,24 @@ def greatest():
 
 def whole_numbers(*rest):
     """Integers: unique elements have no derivative."""
+
     def samples():
         yield (gradloom.tensor([3, 1, 1, 2]), *rest), {}
         yield (gradloom.tensor([[3, 1, 1], [3, 1, 1], [0, 1, 2]]), *rest), {}
+
     return samples
 
 
 SAMPLES = {
-    "sort": in_order(), "sort.stable": in_order(stable=True), "argsort": in_order(),
-    "argsort.stable": in_order(stable=True), "msort": by_rows, "topk": greatest,
-    "_unique": whole_numbers(True, True), "_unique2": whole_numbers(True, True, True),
-    "unique_dim": whole_numbers(0, True, True, True), "unique_consecutive": whole_numbers(True, True),
+    "sort": in_order(),
+    "sort.stable": in_order(stable=True),
+    "argsort": in_order(),
+    "argsort.stable": in_order(stable=True),
+    "msort": by_rows,
+    "topk": greatest,
+    "_unique": whole_numbers(True, True),
+    "_unique2": whole_numbers(True, True, True),
+    "unique_dim": whole_numbers(0, True, True, True),
+    "unique_consecutive": whole_numbers(True, True),
     "unique_dim_consecutive": whole_numbers(-1, True, True),
 }

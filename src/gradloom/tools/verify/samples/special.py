@@ -13,6 +13,7 @@ def calls(*samples):
     def found():
         for sample in samples:
             yield sample, {}
+
     return found
 
 
