@@ -13,6 +13,7 @@ from bisect import bisect_left
 from pathlib import Path
 
 from .kernel_expr import KernelExpr
+from .kernel_index import families_in
 from .native_keys import word_of
 from .schema import did_you_mean
 from .text import Entry, Source
@@ -27,8 +28,8 @@ class Families:
     """The families of a package and, for entries of one file, the family of each."""
 
     def __init__(self, package: Path | None, source: Source, default: str = DEFAULT_FAMILY) -> None:
-        files = (path for room in ROOMS if package is not None for path in (package / room).glob("*.py"))
-        self.known = frozenset(path.stem for path in files if not path.stem.startswith("_"))
+        rooms = () if package is None else (package / room for room in ROOMS)
+        self.known = frozenset(family for room in rooms for family in families_in(room))
         banners = [m for m in _BANNER.finditer(source.text) if m[1] in self.known]
         self._default = default
         self._starts = [m.start() for m in banners]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .errors import SpecError
 from .formula_scope import Helper, Kind
+from .kernel_index import modules_in
 from .reserved import MODULE_NAMES
 from .text import Source
 
@@ -21,10 +22,11 @@ def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, He
         SpecError: for a file that is not Python, or a name that two modules define.
     """
     found: dict[str, Helper] = {}
-    for path in sorted(directory.glob("*.py")):
-        if path.stem.startswith("_"):
+    for module, path in modules_in(directory):
+        if any(part.startswith("_") for part in module.split(".")):
             continue
-        source = Source(f"{shown}/{path.name}", path.read_text(encoding="utf-8"))
+        shown_path = f"{shown}/{path.relative_to(directory).as_posix()}"
+        source = Source(shown_path, path.read_text(encoding="utf-8"))
         try:
             tree = ast.parse(source.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -36,7 +38,7 @@ def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, He
                     raise _taken(source, node)
                 if node.name in found:
                     raise _twice(source, node, found[node.name])
-                found[node.name] = _helper(node, f"{package}.{path.stem}" if package else path.stem)
+                found[node.name] = _helper(node, f"{package}.{module}" if package else module)
     return found
 
 

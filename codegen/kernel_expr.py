@@ -1,7 +1,7 @@
 """Analyses the value of `kernel:`: a named kernel, or a Python array expression over the operator's
 arguments.
 
-    kernel: elementwise.addcmul                     addcmul of src/gradloom/kernels/elementwise.py
+    kernel: elementwise.addcmul                     addcmul of a file in src/gradloom/kernels/elementwise/
     kernel: self + value * tensor1 * tensor2        arguments, operators, constants
     kernel: xp.where(self > 0, self, slope * self)  functions of the array namespace
     kernel: self.max(), self.min()                  a tuple gives several outputs
@@ -38,7 +38,7 @@ class KernelExpr:
     source      the expression on one line, or 'family.function'
     text        where it stands in the YAML file
     names_used  the arguments that it reads, in the order of the schema; all of them for a named kernel
-    families    the kernel modules that it calls
+    modules     (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
     uses_xp     whether it reads the array namespace
     ufunc       the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
     operands    the source of that ufunc's inputs
@@ -49,11 +49,16 @@ class KernelExpr:
     source: str
     text: Text
     names_used: tuple[str, ...]
-    families: tuple[str, ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
     uses_xp: bool = False
     ufunc: str | None = None
     operands: tuple[str, ...] = ()
     outputs: int | None = None
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of the kernels that it calls by name."""
+        return tuple(sorted({name.partition(".")[0] for name, _ in self.modules}))
 
     @property
     def family(self) -> str | None:
@@ -77,7 +82,8 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
         is_argument = family in arguments and kernels.explain(family, function) is not None
         if not is_argument and family != "xp":
             check_named(text, kernels)
-            return KernelExpr("named", f"{family}.{function}", text, arguments, (family,))
+            name = f"{family}.{function}"
+            return KernelExpr("named", name, text, arguments, ((name, kernels.module(family, function)),))
     tree, lead = parse_expression(text)
     checker = Checker(text, lead, arguments, kernels)
     checker.check(tree)
@@ -88,7 +94,7 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
         text.value.strip() if "\n" not in text.value.strip() else ast.unparse(tree),
         text,
         tuple(a for a in arguments if a in checker.used),
-        tuple(sorted(checker.families)),
+        tuple(sorted(checker.modules.items())),
         checker.uses_xp,
         ufunc,
         operands,

@@ -1,9 +1,15 @@
-"""Which named kernels and composites exist, read from their source files without importing them."""
+"""Which named kernels and composites exist, read from their source files without importing them.
+
+Note [Families]
+A family is a file, `kernels/sorting.py`, or a folder of files, `kernels/activation/`. YAML names a function by its
+family, `activation.softmax`, and generated code imports the module that defines it, `activation.softmax` or
+`activation.smooth`. Files and folders whose names start with an underscore belong to no family.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,32 +49,68 @@ class Signature:
         return ", ".join(self.names or ("...",))
 
 
-class FunctionIndex:
-    """The functions of a folder of Python files: `family.function` is `function` in `family.py`. None is no folder.
+def modules_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (dotted name, path) for each module in a folder and in the packages there, sorted: `shape.views`."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix == ".py":
+            yield path.stem, path
+        elif (path / "__init__.py").is_file():
+            for inner in sorted(path.glob("*.py")):
+                yield (path.name if inner.stem == "__init__" else f"{path.name}.{inner.stem}"), inner
 
-    Files are parsed when a family is first asked for. A name is known if the file defines, assigns or imports
-    it at its top level and it does not start with an underscore; what it imports from elsewhere (`math`, `os`) is no
-    function of the family.
+
+def families_in(folder: Path) -> frozenset[str]:
+    """The families of a folder. See Note [Families]."""
+    names = (name.partition(".")[0] for name, _ in modules_in(folder))
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+class FunctionIndex:
+    """The functions of the families in a folder. None is no folder. See Note [Families].
+
+    Files are parsed when a family is first asked for. A name is known if a file defines or assigns it at its top
+    level and it does not start with an underscore, or, where no file of the family does, if one imports it from
+    gradloom or by a relative import: what is imported from elsewhere (`math`, `os`) is no function of the family.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.room = folder.name if folder is not None else ""
         self._functions: dict[str, dict[str, Signature]] = {}
+        self._modules: dict[str, dict[str, list[str]]] = {}  # family -> function -> the modules that have it
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        """The names of the files, sorted."""
-        if self.folder is None:
-            return ()
-        return tuple(sorted(p.stem for p in self.folder.glob("*.py") if not p.stem.startswith("_")))
+        """The names of the files and folders, sorted."""
+        return () if self.folder is None else tuple(sorted(families_in(self.folder)))
 
     def functions(self, family: str) -> dict[str, Signature]:
-        """The names in a family; empty where there is no such file. Raises SyntaxError for a broken file."""
+        """The names in a family; empty where there is no such family. Raises SyntaxError for a broken file."""
         if family not in self._functions:
-            known = self.folder is not None and family in self.families
-            self._functions[family] = _top_level_names(self.folder / f"{family}.py") if known else {}  # type: ignore[operator]
+            self._read(family)
         return self._functions[family]
+
+    def module(self, family: str, function: str) -> str:
+        """The module of a function that `explain` finds, from the folder: `activation.softmax`."""
+        self.functions(family)
+        return self._modules[family][function][0]
+
+    def _read(self, family: str) -> None:
+        found: dict[str, dict[str, Signature]] = {}  # module -> what it defines
+        borrowed: dict[str, str] = {}
+        modules: dict[str, list[str]] = {}
+        for module, path in modules_in(self.folder) if self.folder is not None else ():
+            if module.partition(".")[0] == family and not module.partition(".")[2].startswith("_"):
+                found[module], imported = _top_level_names(path)
+                for name in found[module]:
+                    modules.setdefault(name, []).append(module)
+                for name in imported:
+                    borrowed.setdefault(name, module)
+        for name, module in borrowed.items():
+            modules.setdefault(name, [module])
+        signatures = {name: s for names in found.values() for name, s in names.items()}
+        self._functions[family] = {name: Signature() for name in borrowed} | signatures
+        self._modules[family] = modules
 
     def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
         """None if `family.function` exists; else (the word at fault: 'family' or 'function', message,
@@ -83,11 +125,17 @@ class FunctionIndex:
         try:
             functions = self.functions(family)
         except SyntaxError as error:
-            return ("family", f"{room}/{family}.py is not Python: {error.msg} in line {error.lineno}", "mend that file")
-        if function in functions:
+            file = Path(str(error.filename)).relative_to(self.folder) if self.folder is not None else ""
+            return ("family", f"{room}/{file} is not Python: {error.msg} in line {error.lineno}", "mend that file")
+        modules = self._modules[family].get(function, ())
+        if len(modules) > 1:
+            files = " and ".join(f"{room}/{module.replace('.', '/')}.py" for module in modules)
+            return "function", f"`{function}` is defined twice: in {files}", "rename one, or remove it"
+        if modules:
             return None
-        hint = did_you_mean(function, functions) or self._elsewhere(function) or f"define it in {room}/{family}.py"
-        return "function", f"there is no function `{function}` in {room}/{family}.py", hint
+        place = self._place(family)
+        hint = did_you_mean(function, functions) or self._elsewhere(function) or f"define it in {place}"
+        return "function", f"there is no function `{function}` in {place}", hint
 
     def find(self, function: str) -> tuple[str, ...]:
         """The families that have a function of that name."""
@@ -99,6 +147,11 @@ class FunctionIndex:
             except SyntaxError:
                 continue
         return tuple(found)
+
+    def _place(self, family: str) -> str:
+        """The file or folder of a family, as messages name it."""
+        is_folder = self.folder is not None and (self.folder / family).is_dir()
+        return f"{self.room}/{family}/" if is_folder else f"{self.room}/{family}.py"
 
     def _elsewhere(self, function: str) -> str:
         found = self.find(function)
@@ -112,6 +165,7 @@ class GivenFunctions(FunctionIndex):
         super().__init__(None)
         self._family = family
         self._functions[family] = dict(functions)
+        self._modules[family] = {name: [family] for name in functions}
 
     @cached_property
     def families(self) -> tuple[str, ...]:
@@ -127,9 +181,11 @@ class GivenFunctions(FunctionIndex):
         return word, f"there is no kernel `{family}.{function}`", close.replace("`", f"`{self._family}.", 1) or hint
 
 
-def _top_level_names(path: Path) -> dict[str, Signature]:
+def _top_level_names(path: Path) -> tuple[dict[str, Signature], list[str]]:
+    """The names that a file defines or assigns at its top level, and those that it imports from gradloom."""
     names: dict[str, Signature] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    imported: list[str] = []
+    for node in ast.parse(path.read_text(encoding="utf-8"), path).body:
         if isinstance(node, ast.FunctionDef):
             names[node.name] = _signature(node)
         elif isinstance(node, ast.ClassDef):
@@ -140,8 +196,9 @@ def _top_level_names(path: Path) -> dict[str, Signature]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names[node.target.id] = Signature()
         elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("gradloom.")):
-            names.update((alias.asname or alias.name, Signature()) for alias in node.names)
-    return {name: signature for name, signature in names.items() if not name.startswith("_")}
+            imported += [alias.asname or alias.name for alias in node.names]
+    is_public = {name: signature for name, signature in names.items() if not name.startswith("_")}
+    return is_public, [name for name in imported if not name.startswith("_")]
 
 
 def _signature(node: ast.FunctionDef) -> Signature:

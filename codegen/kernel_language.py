@@ -43,7 +43,7 @@ class Checker:
     def __init__(self, text: Text, lead: int, arguments: tuple[str, ...], kernels: FunctionIndex) -> None:
         self.text, self.lead, self.arguments, self.kernels = text, lead, arguments, kernels
         self.used: set[str] = set()
-        self.families: set[str] = set()
+        self.modules: dict[str, str] = {}  # family.function -> its module
         self.uses_xp = False
         self.taken = frozenset((*arguments, "xp", *xp_names.BUILTINS, *kernels.families)) | GENERATED_NAMES
 
@@ -137,7 +137,7 @@ class Checker:
                 raise self.error(node if problem[0] == "function" else node.value, *problem[1:])
             if not called:
                 raise self.error(node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`")
-            self.families.add(root)
+            self.modules[".".join(path)] = self.kernels.module(root, path[1])
         else:
             self.array_attribute(node, local, called)
 

@@ -57,6 +57,7 @@ class NativeFunction:
     out             the words of `out:`; `out_takes` says what follows from them and from the rest
     half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
     top_level       whether an operator of a package is a function of gradloom's, too
+    composite_module  the module of the composite, as 'shape.reshapes'
     """
 
     entry: Entry
@@ -81,6 +82,7 @@ class NativeFunction:
     autocast: str | None = None
     batch: Batch | None = None
     top_level: bool = False
+    composite_module: str | None = None
 
     @property
     def name(self) -> str:
@@ -253,6 +255,7 @@ class _Loader:
             autocast=self.autocast(entry, schema),
             batch=batch_of(entry, schema, self.rules),
             top_level=word_of(entry, "top_level") is not None,
+            composite_module=None if composite is None else self.composites.module(*composite.split(".")),
         )
 
     def implementation(self, entry: Entry, text: Text, schema: FunctionSchema) -> tuple[KernelExpr | None, str | None]:

@@ -29,6 +29,7 @@ from .specification import Specification, base
 from .stubs import package_stubs, render_stubs
 from .target import Target, own
 from .templating import fill as _template
+from .wrapper_parts import module_alias
 from .wrappers import Wrapper, make_wrappers
 
 __all__ = ["render", "render_package"]
@@ -221,8 +222,9 @@ def _functions(family: str, nodes: Sequence[NodeClass], target: Target) -> str:
 
 
 def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
-    kernels = {k for w in wrappers if w.native.kernel is not None for k in w.native.kernel.families}
-    composites = {w.composite.split(".")[0].removeprefix("composite_") for w in wrappers if w.composite}
+    kernels = {module for w in wrappers if w.native.kernel is not None for _, module in w.native.kernel.modules}
+    composites = {w.native.composite_module for w in wrappers if w.native.composite_module is not None}
+    implementations = [*_aliases("kernels", kernels, target), *_aliases("composite", composites, target)]
     helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
     nodes = sorted({w.node for w in wrappers if w.node is not None})
     results = {w.result_class: w for w in wrappers if w.result_class}
@@ -234,14 +236,22 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
         "variable_type.py.jinja",
         family=family,
         wrappers=wrappers,
-        kernels=sorted(kernels),
-        composites=sorted(composites),
+        implementations=implementations,
         helpers=helpers,
         nodes=nodes,
         return_types=return_types,
         autocast=[w for w in wrappers if w.autocast],
         target=target,
     )
+
+
+def _aliases(room: str, modules: Iterable[str], target: Target) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(package, [(module in it, its name in generated code)]) for the modules of kernels or composites."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for module in sorted(modules):
+        folder, _, name = f"{target.package}.{room}.{module}".rpartition(".")
+        found.setdefault(folder, []).append((name, module_alias(room, module)))
+    return list(found.items())
 
 
 def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:

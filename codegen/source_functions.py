@@ -6,13 +6,15 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 
+from .kernel_index import modules_in
+
 OPERATORS = ("ops", "_operators", "own")  # what the files call the module of operators; `own` is a package's
 
 
 class Functions:
     """The top-level functions of the modules in some folders, private ones too.
 
-    Modules go by their stem; one that an earlier folder has as well, by `<package>.<stem>`.
+    Modules go by their dotted names from the folder; one that an earlier folder has as well, by `<package>.<name>`.
     """
 
     def __init__(self, *folders: Path) -> None:
@@ -23,23 +25,25 @@ class Functions:
         self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are no methods
         self._calls: dict[tuple[str, str], frozenset[str]] = {}
         for folder in folders:
-            paths = sorted(folder.glob("*.py"))
-            keys = {p.stem: f"{folder.parent.name}.{p.stem}" if p.stem in self.modules else p.stem for p in paths}
-            for path in paths:
-                self._read(path, keys)
+            modules = dict(modules_in(folder))
+            keys = {name: f"{folder.parent.name}.{name}" if name in self.modules else name for name in modules}
+            for name, path in modules.items():
+                self._read(name, path, keys)
 
-    def _read(self, path: Path, keys: Mapping[str, str]) -> None:
-        """Read a file; `keys` says what the modules of its folder are called here."""
+    def _read(self, name: str, path: Path, keys: Mapping[str, str]) -> None:
+        """Read a module; `keys` says what the modules of its folder are called here."""
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        key = keys[path.stem]
+        key = keys[name]
+        around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
         self.paths[key] = path
         self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
         self._foreign[key] = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
         self._imports[key] = {
-            (a.asname or a.name): (keys.get(n.module, n.module), a.name)
+            (a.asname or a.name): (keys.get(module, module), a.name)
             for n in tree.body
-            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module
+            if isinstance(n, ast.ImportFrom) and n.module and 0 < n.level <= len(around) + 1
+            for module in [".".join([*around[: len(around) + 1 - n.level], n.module])]
             for a in n.names
         }
 
@@ -73,7 +77,7 @@ class Functions:
             (
                 module
                 for module, functions in self.modules.items()
-                if name in functions and not module.rpartition(".")[2].startswith("_")
+                if name in functions and not any(part.startswith("_") for part in module.split("."))
             ),
             None,
         )

@@ -148,10 +148,9 @@ class Support:
         return next((f for answer in (YES, PART, NO) for f in facts if f.answer == answer), Fact(NONE))
 
     def composite_calls(self, function: DifferentiableFunction) -> set[str]:
-        composite = function.function.composite
-        assert composite is not None
-        family, _, name = composite.partition(".")
-        return self.operators_in(self.composites.calls(family, name))
+        native = function.function
+        assert native.composite is not None and native.composite_module is not None
+        return self.operators_in(self.composites.calls(native.composite_module, native.composite.partition(".")[2]))
 
     def operators_in(self, names: Iterable[str]) -> set[str]:
         return {name for name in names if name in self.by_name}

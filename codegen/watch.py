@@ -100,7 +100,7 @@ def machinery(target: Target) -> list[Path]:
 
 
 def _rooms(folder: Path) -> list[Path]:
-    return [path for room in ROOMS for path in (folder / room).glob("*.py")]
+    return [path for room in ROOMS for path in (folder / room).rglob("*.py")]
 
 
 def _stamps(paths: Iterable[Path]) -> Stamps:

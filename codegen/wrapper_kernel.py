@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .kernel_expr import outermost_ufunc
 from .wrapper_calls import Calls
-from .wrapper_parts import Parameter, rename
+from .wrapper_parts import Parameter, module_alias, rename
 
 # Arguments that say where a result lives; every result lives on the CPU in a strided layout.
 PLACEMENT = ("layout", "device", "pin_memory", "non_blocking")
@@ -27,8 +27,10 @@ class KernelCalls(Calls):
     @property
     def _kernel_names(self) -> Mapping[str, str]:
         assert self.native.kernel is not None
-        # A family may be called like one of its operators (matmul), so its kernels go by another name.
-        names = {family: f"kernels_{family}" for family in self.native.kernel.families}
+        names = {
+            name: f"{module_alias('kernels', module)}.{name.partition('.')[2]}"
+            for name, module in self.native.kernel.modules
+        }
         for p in self.parameters:
             name = p.argument.python_name
             if p.kind != "value":
@@ -57,7 +59,7 @@ class KernelCalls(Calls):
                 values.append(f"None if {p.name} is None else {p.name}._stream")
             else:
                 values.append(p.name)
-        return f"kernels_{kernel.source}({', '.join(values)})"
+        return f"{self._kernel_names[kernel.source]}({', '.join(values)})"
 
     @property
     def refuses(self) -> bool:

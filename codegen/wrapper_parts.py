@@ -19,16 +19,30 @@ class _Rename(ast.NodeTransformer):
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        dotted = ast.unparse(node)
+        if dotted in self.names:
+            return ast.copy_location(ast.Name(self.names[dotted], node.ctx), node)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
     def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
 def rename(expression: str, names: Mapping[str, str]) -> str:
-    """An expression with some of its names replaced; unchanged to the letter if none occurs."""
+    """Replace names, also dotted ones, in an expression; it is unchanged to the letter if none occurs."""
     tree = ast.parse(expression, mode="eval")
-    if not any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(tree)):
+    if not any(isinstance(n, ast.Name | ast.Attribute) and ast.unparse(n) in names for n in ast.walk(tree)):
         return expression
     return ast.unparse(_Rename(names).visit(tree))
+
+
+def module_alias(room: str, module: str) -> str:
+    """What generated code calls a module of kernels or composites: `kernels_shape_views`.
+
+    A family may be called like one of its operators (matmul), so that its own name is taken.
+    """
+    return f"{room}_{module.replace('.', '_')}"
 
 
 @dataclass(frozen=True, slots=True)

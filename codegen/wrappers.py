@@ -16,7 +16,7 @@ from .native_functions import NativeFunction
 from .target import Target
 from .wrapper_calls import is_direct
 from .wrapper_history import History
-from .wrapper_parts import Parameter
+from .wrapper_parts import Parameter, module_alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,14 @@ def make_wrappers(
         strategy=joined.strategy,
         guard=f"_{schema.name.unambiguous.upper()}" if direct else None,
         has_out=kind != "inplace" and any(v.kind == out_kind for v in native.derived),
-        composite=None if native.composite is None else f"composite_{native.composite}",
+        composite=_composite(native),
         operators=OPERATORS if target is None else target.operators,
         of_methods=target is None or target.is_own,
     )
+
+
+def _composite(native: NativeFunction) -> str | None:
+    """What computes a composite, as generated code calls it."""
+    if native.composite is None or native.composite_module is None:
+        return None
+    return f"{module_alias('composite', native.composite_module)}.{native.composite.partition('.')[2]}"

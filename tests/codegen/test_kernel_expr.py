@@ -148,6 +148,29 @@ def test_names_of_numpy_that_are_inside():
     assert not any(name.startswith("_") for part in ("", "linalg", "fft") for name in names_in(part))
 
 
+def test_a_family_may_be_a_folder(tmp_path):
+    folder = tmp_path / "family"
+    (folder / "deeper").mkdir(parents=True)
+    (folder / "__init__.py").write_text("from .first import one\n")
+    (folder / "first.py").write_text("from ..other import lent\ndef one(self): ...\ndef twice(): ...\n")
+    (folder / "second.py").write_text("from .first import one\ndef two(self): ...\ndef twice(): ...\n")
+    (folder / "_private.py").write_text("def four(): ...\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "_common").mkdir()
+    (tmp_path / "_common" / "__init__.py").write_text("def five(): ...\n")
+    index = FunctionIndex(tmp_path)
+    assert index.families == ("family",)
+    assert set(index.functions("family")) == {"lent", "one", "twice", "two"}
+    assert [index.module("family", name) for name in ("one", "two", "lent")] == [
+        "family.first",
+        "family.second",
+        "family.first",
+    ]
+    assert index.explain("family", "two") is None and index.find("five") == ()
+    word, message, _ = index.explain("family", "twice")
+    assert word == "function" and message.endswith("/family/first.py and " + tmp_path.name + "/family/second.py")
+
+
 def test_the_index_reads_files_without_running_them(tmp_path):
     (tmp_path / "family.py").write_text(
         "raise SystemExit\nfrom os import path\nfrom .sibling import five as imported\n"

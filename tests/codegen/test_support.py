@@ -60,6 +60,17 @@ def test_calls_of_operators_and_methods_are_found_through_other_functions(functi
     assert found.find("log", "a") is None and found.calls("a", "log") == frozenset()
 
 
+def test_modules_in_folders_have_dotted_names(tmp_path):
+    inner = tmp_path / "formulas" / "family"
+    inner.mkdir(parents=True)
+    (inner / "__init__.py").write_text("")
+    (inner / "first.py").write_text("from .second import g\nfrom ..other import h\ndef f(x): return g(h(x))\n")
+    (inner / "second.py").write_text("def g(x): return x.sin()\n")
+    (tmp_path / "formulas" / "other.py").write_text("def h(x): return x.cos()\n")
+    found = Functions(tmp_path / "formulas")
+    assert found.calls("family.first", "f") == {"sin", "cos"} and found.home("g") == "family.second"
+
+
 def test_functions_of_modules_are_no_methods(functions):
     found = functions(
         {

@@ -207,6 +207,24 @@ def test_a_new_operator_and_an_override_are_a_few_lines_of_yaml(myops):
     )
 
 
+def test_a_family_may_be_a_folder(myops):
+    for room in ("kernels", "formulas", "composite"):
+        folder = myops / "src/myops" / room
+        (folder / "smooth").mkdir()
+        (folder / "smooth" / "__init__.py").write_text("")
+        text = (folder / "smooth.py").read_text()
+        (folder / "smooth" / "rolling.py").write_text(text)
+        (folder / "smooth.py").unlink()
+    run(*GRADLOOM, "generate", cwd=myops)
+    assert (
+        "from myops.kernels.smooth import rolling as "
+        in (myops / "src/myops/generated/variable_type/myops.py").read_text()
+        + (myops / "src/myops/generated/variable_type/smooth.py").read_text()
+    )
+    run(sys.executable, "-m", "pytest", "-q", "tests", cwd=myops, PYTHONPATH=str(myops / "src"))
+    assert "kernels/smooth/rolling.py:" in run(*GRADLOOM, "explain", "rolling_mean", cwd=myops).stdout
+
+
 def test_a_package_may_have_overrides_only(myops):
     package = myops / "src/myops"
     (package / "native_functions.yaml").write_text("# none\n")

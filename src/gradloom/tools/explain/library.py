@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterable
 from functools import cache, cached_property
@@ -151,13 +150,9 @@ class Library:
 
     def _kernels(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
         native = function.function
-        if native.composite is not None:
-            family, _, name = native.composite.partition(".")
-            return self._named("composite", self.composites, [(family, name)])
-        if native.kernel is None:
-            return ()
-        names = re.findall(r"\b([a-z_]\w*)\.([a-z_]\w*)", native.kernel.source)
-        return self._named("kernel", self.kernels, [(f, n) for f, n in names if f in native.kernel.families])
+        if native.composite is not None and native.composite_module is not None:
+            return self._named("composite", self.composites, [(native.composite, native.composite_module)])
+        return () if native.kernel is None else self._named("kernel", self.kernels, native.kernel.modules)
 
     def _calls(self, function: DifferentiableFunction) -> tuple[str, ...]:
         """The operators that a composite calls, as far as its source says."""
@@ -165,18 +160,21 @@ class Library:
 
     def _helpers(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
         info = function.info
-        names = [] if info is None else list(dict.fromkeys((*info.helpers, *info.forward_helpers)))
+        helpers = () if info is None else dict.fromkeys((*info.helpers, *info.forward_helpers))
+        names = [(f"{module}.{name}", module) for module, name in helpers]
         return self._named("helper", self.notation.helpers, names)
 
     def _named(
         self, what: str, functions: Functions, names: Iterable[tuple[str, str]]
     ) -> tuple[tuple[str, Place], ...]:
+        """What there is of (family.function, its module); helpers of a package have the whole names of modules."""
         found = []
-        for module, name in names:
-            stem = module.rpartition(".")[2]
-            place = self._given(module, name) or member(functions, stem, name) or self._borrowed(stem, name)
+        for dotted, module in names:
+            name = dotted.rpartition(".")[2]
+            inner = module.removeprefix(f"{self.target.package}.formulas.")
+            place = self._given(module, name) or member(functions, inner, name) or self._borrowed(inner, name)
             if place is not None:
-                found.append((f"{what} {stem}.{name}", place))
+                found.append((f"{what} {'.'.join(dotted.split('.')[-2:])}", place))
         return tuple(found)
 
     def _given(self, module: str, name: str) -> Place | None:
@@ -189,9 +187,9 @@ class Library:
                 return written_by_hand(function)
         return None
 
-    def _borrowed(self, family: str, name: str) -> Place | None:
+    def _borrowed(self, module: str, name: str) -> Place | None:
         """What a package takes from gradloom."""
-        return None if self.target.is_own else member(library().kernels, family, name)
+        return None if self.target.is_own else member(library().kernels, module, name)
 
 
 @cache

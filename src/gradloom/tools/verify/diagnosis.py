@@ -186,12 +186,11 @@ def _sources(operator: Operator, fault: Fault, formula: Derivative | ForwardDeri
     if formula is not None and info is not None:
         helpers = info.helpers if isinstance(formula, Derivative) else info.forward_helpers
         wanted = [("formulas", module, name) for module, name in helpers if f"{name}(" in formula.source]
-    elif function.composite is not None:
-        module, _, name = function.composite.partition(".")
-        wanted = [("composite", module, name)]
-    elif fault.blame == KERNEL and function.kernel is not None and function.kernel.function:
-        module, _, name = str(function.entry.fields["kernel"].value).strip().partition(".")
-        wanted = [("kernels", module, name)]
+    elif function.composite is not None and function.composite_module is not None:
+        wanted = [("composite", function.composite_module, function.composite.partition(".")[2])]
+    elif fault.blame == KERNEL and function.kernel is not None and function.kernel.kind == "named":
+        ((dotted, module),) = function.kernel.modules
+        wanted = [("kernels", module, dotted.partition(".")[2])]
     found = (_line_of(*one) for one in wanted)
     return tuple(f for f in found if f)
 

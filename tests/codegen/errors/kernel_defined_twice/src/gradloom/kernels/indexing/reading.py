@@ -1,0 +1,2 @@
+def take(self):
+    return self
