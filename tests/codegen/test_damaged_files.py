@@ -10,7 +10,7 @@ import pytest
 from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError
 
-PACKAGE = Path(__file__).parent / "errors" / "sound" / "src" / "gradloom"
+PACKAGE = Path(__file__).parent / "errors" / "base" / "src" / "gradloom"
 CHARACTERS = " \n\t\"'[](){}:,-#&*!|>%@`?\\=.\x00é\N{MATHEMATICAL BOLD SMALL A}a1~"
 SOUND = r"""
 - func: addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor

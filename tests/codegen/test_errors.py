@@ -1,36 +1,19 @@
-"""Every kind of error in the YAML files: one broken file each, and the message that it must give.
+"""Every kind of error in the YAML files: a broken checkout, and the whole message that it must give.
 
-A case is a folder in errors/ with a broken `native_functions.yaml` or `derivatives.yaml` (or both, where they
-disagree) and `expected.txt`, the whole message. What a case does not have is taken from errors/sound, which
-is a small checkout without a fault. To write the messages anew, and review them:
+The cases stand in errors/*.test; cases.py has their form. To write the messages anew, and review them:
 
     GRADLOOM_UPDATE_EXPECTED=1 pytest tests/codegen/test_errors.py
 """
 
 import os
-import re
-import shutil
-from pathlib import Path
 
 import pytest
 
 from gradloom.codegen import cli
+from tests.codegen import cases
+from tests.codegen.cases import CaseError, check_form
 
-ERRORS = Path(__file__).parent / "errors"
-SOUND = ERRORS / "sound"
-CASES = sorted(p for p in ERRORS.iterdir() if p.is_dir() and p != SOUND)
-FILES = {"native_functions.yaml", "derivatives.yaml"}
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A copy of errors/sound, and the current folder: a value that were executed would leave its file
-    here.
-    """
-    folder = tmp_path / "checkout"
-    shutil.copytree(SOUND, folder)
-    monkeypatch.chdir(folder)
-    return folder
+CASES = cases.load_all()
 
 
 def contents(folder):
@@ -38,9 +21,9 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("command", ["generate", "check"])
-@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_error(case, command, checkout, capsys):
-    shutil.copytree(case, checkout, dirs_exist_ok=True)
+    case.write(checkout)
     before = contents(checkout)
 
     code = cli.main([command, "--root", str(checkout)])
@@ -49,41 +32,120 @@ def test_error(case, command, checkout, capsys):
     assert (code, out) == (1, "")
     assert contents(checkout) == before
     if os.environ.get("GRADLOOM_UPDATE_EXPECTED"):
-        (case / "expected.txt").write_text(message, encoding="utf-8")
-    assert message == (case / "expected.txt").read_text(encoding="utf-8")
+        assert "PYTEST_XDIST_WORKER" not in os.environ, "expected messages are written by one process: pytest -n 0"
+        cases.update(case.name, case.path, message)
+    else:
+        assert message == case.expected
     for part in message.rstrip("\n").split("\n\n"):
         check_form(part, checkout)
 
 
-def check_form(message, folder):
-    """The first line names a place in the file, the second is that line, the third points below the word."""
-    lines = message.splitlines()
-    place = re.fullmatch(r"([\w/]+\.(?:yaml|py)):(\d+):(\d+): error: (.+)", lines[0])
-    assert place, lines[0]
-    path, line, col = place[1], int(place[2]), int(place[3])
-    text = (folder / path).read_bytes().decode("utf-8", "replace")
-    data = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    source = data[line - 1]
-    assert 1 <= col <= len(source) + 1
-    assert lines[-1].startswith("hint: ")
-    if not source.strip() or not source.isprintable() or len(source) > 150:
-        return
-    assert lines[1] == source
-    assert re.fullmatch(r" *\^~*", lines[2])
-    assert lines[2].index("^") == col - 1
-    marked = source[col - 1 : len(lines[2])]
-    behind = source[col - 1 :].strip()  # the value ends here, and a comment or nothing follows
-    assert marked.strip() or behind == "" or behind.startswith("#"), "the caret is below nothing"
-
-
-def test_the_sound_checkout_is_sound(checkout, capsys):
+def test_the_base_is_sound(checkout, capsys):
     """Otherwise every case would fail for a reason of its own."""
     assert cli.main(["generate", "--root", str(checkout)]) == 0
     assert cli.main(["check", "--root", str(checkout)]) == 0
 
 
-def test_every_folder_is_a_case():
-    for case in CASES:
-        files = {p.name for p in case.iterdir()}
-        assert files & FILES, case
-        assert "expected.txt" in files or os.environ.get("GRADLOOM_UPDATE_EXPECTED"), case
+def test_there_are_cases():
+    assert len(CASES) >= 455
+
+
+# --- the files of cases ----------------------------------------------------------------------------------------------
+
+FILE = """\
+-- A comment.
+
+[derivatives.yaml, added]
+# common
+
+[case one]
+[native_functions.yaml, escaped]
+a\\x1b\\{=>*3}\\\\\\
+b
+[file src/gradloom/kernels/x.py]
+x = 1
+
+y = 2
+
+[expected]
+first
+
+second
+
+[case two]
+[native_functions.yaml, added]
+-- A comment, too.
+- func: f
+[expected]
+third
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a function that writes a file of cases."""
+
+    def write(text):
+        path = tmp_path / "x.test"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_cases_are_read(file, tmp_path):
+    one, two = cases.load(file(FILE))
+    assert (one.name, one.expected) == ("one", "first\n\nsecond\n")
+    assert (two.name, two.expected) == ("two", "third\n")
+    base = (cases.BASE / "native_functions.yaml").read_text()
+    one.write(tmp_path / "one")
+    two.write(tmp_path / "two")
+    assert (tmp_path / "one/native_functions.yaml").read_bytes() == b"a\x1b=>=>=>\\b\n"
+    assert (tmp_path / "one/src/gradloom/kernels/x.py").read_text() == "x = 1\n\ny = 2\n"
+    assert (tmp_path / "two/native_functions.yaml").read_text() == base + "- func: f\n"
+    assert (tmp_path / "two/derivatives.yaml").read_text().endswith("other: grad * self\n# common\n")
+
+
+def test_messages_are_updated(file):
+    path = file(FILE)
+    cases.update("one", path, "new\n")
+    cases.update("two", path, "a\x1b \nb\\\n[c\n")
+    one, two = cases.load(path)
+    assert (one.expected, two.expected) == ("new\n", "a\x1b \nb\\\n[c\n")
+    assert path.read_text() == FILE.replace("first\n\nsecond", "new").replace(
+        "[expected]\nthird", "[expected, escaped]\na\\x1b\\x20\nb\\\\\n\\x5bc"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("-- A comment.", "comment", "x.test:1: text that belongs to no section"),
+        ("[derivatives.yaml, added]", "[derivative.yaml]", "x.test:3: `[derivative.yaml]` is no header"),
+        ("[derivatives.yaml, added]", "[derivatives.yaml, add]", "x.test:3: `derivatives.yaml` cannot be add"),
+        ("case one", "case The first", "x.test:6: the name of a case must be a new word"),
+        ("case two", "case one", "x.test:20: the name of a case must be a new word"),
+        ("a\\x1b", "a\\y", "x.test:7: a backslash that starts no escape"),
+        ("[file src/gradloom/kernels/x.py]", "[expected]", "x.test:15: a second section `expected`"),
+        ("[expected]\nthird\n", "", "x.test:20: case `two` has no [expected]"),
+        (
+            "[native_functions.yaml, added]\n-- A comment, too.\n- func: f\n",
+            "",
+            "x.test:20: case `two` changes no file",
+        ),
+        ("[expected]\nthird", "[expected, added]\nthird", "x.test:24: `expected` cannot be added"),
+    ],
+)
+def test_faults_of_a_file_of_cases(file, old, new, message):
+    assert old in FILE
+    with pytest.raises(CaseError) as caught:
+        cases.load(file(FILE.replace(old, new)))
+    assert str(caught.value).startswith(message)
+
+
+def test_a_name_stands_for_one_case(tmp_path, monkeypatch):
+    monkeypatch.setattr(cases, "ERRORS", tmp_path)
+    for name in ("a.test", "b.test"):
+        (tmp_path / name).write_text(FILE, encoding="utf-8")
+    with pytest.raises(CaseError, match=r"b\.test:6: case `one` is in a\.test, too"):
+        cases.load_all()

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
 
+from tests.codegen.cases import check_form
 from tests.codegen.fuzz_checkout import FILES, Checkout
 from tests.codegen.generated_code import problems
 from tests.codegen.mutations import KINDS, mutate
-from tests.codegen.test_errors import check_form
 
 CASES = int(os.environ.get("GRADLOOM_FUZZ", "500"))
 SECONDS = 20  # of the processor for one case, which takes a tenth of one

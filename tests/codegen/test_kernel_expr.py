@@ -11,7 +11,7 @@ from gradloom.codegen.kernel_index import FunctionIndex
 from gradloom.codegen.schema import parse
 from gradloom.codegen.source import parse_entries
 
-KERNELS = FunctionIndex(Path(__file__).parent / "errors" / "sound" / "src" / "gradloom" / "kernels")
+KERNELS = FunctionIndex(Path(__file__).parent / "errors" / "base" / "src" / "gradloom" / "kernels")
 SCHEMA = parse("f(Tensor self, Tensor other, Tensor[] list, *, Scalar value=1, bool flag=False) -> Tensor")
 
 

@@ -8,7 +8,7 @@ from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError, SpecErrors
 from gradloom.codegen.native_keys import KEYS
 
-PACKAGE = Path(__file__).parent / "errors" / "sound" / "src" / "gradloom"
+PACKAGE = Path(__file__).parent / "errors" / "base" / "src" / "gradloom"
 
 
 @pytest.fixture

@@ -19,15 +19,15 @@ from gradloom.codegen.errors import SpecError
 from gradloom.codegen.source import MAX_BYTES, load_entries, parse_entries
 from gradloom.codegen.target import UsageError, project
 from tests.codegen.attacks import DEFAULTS, EXPRESSIONS, NAMES, SCHEMAS
+from tests.codegen.cases import BASE
 from tests.codegen.generated_code import problems
-from tests.codegen.test_errors import SOUND, checkout  # noqa: F401
 
-NATIVE = (SOUND / "native_functions.yaml").read_text(encoding="utf-8")
-DERIVATIVES = (SOUND / "derivatives.yaml").read_text(encoding="utf-8")
+NATIVE = (BASE / "native_functions.yaml").read_text(encoding="utf-8")
+DERIVATIVES = (BASE / "derivatives.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def generate(checkout, capsys, monkeypatch):  # noqa: F811
+def generate(checkout, capsys, monkeypatch):
     """Generates from two texts, with everything that could do harm replaced by a failure.
 
     Returns the generated files by name, or the message that the texts were refused with.
