@@ -254,7 +254,7 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
     """
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
-    by_hand = {"tensor": "Tensor", "tensor_base": "TensorBase", "_tensor_members": "TensorMembers"}
+    by_hand = {"core/tensor": "Tensor", "core/tensor_base": "TensorBase", "tensors/_members": "TensorMembers"}
     members = set().union(*(written_members(package / f"{file}.py", cls) for file, cls in by_hand.items()))
     methods = [
         _stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results)

@@ -13,7 +13,10 @@ import pytest
 
 LIBRARY = Path(__file__).parents[1] / "src" / "gradloom"
 FILES = sorted(
-    [LIBRARY / f"{name}.py" for name in ("construct", "functional", "generator", "indexing", "reductions", "tensor")]
+    [
+        LIBRARY / f"{name}.py"
+        for name in ("tensors/construction", "functional", "random", "tensors/indexing", "core/tensor")
+    ]
     + [LIBRARY / "autograd" / f"{name}.py" for name in ("__init__", "functional", "gradcheck", "graph")]
     + [p for folder in ("nn", "optim", "signal") for p in (LIBRARY / folder).rglob("*.py") if p.name != "_calling.py"]
 )

@@ -1,7 +1,7 @@
 """Imports go down only, those inside functions too.
 
 FLOORS lists the library from the ground up. A module may import from its own floor and from those below it;
-the core reaches the operators through the late-bound `gradloom._operators`. What no floor names is the
+the core reaches the operators through the late-bound `gradloom.dispatch._operators`. What no floor names is the
 surface (nn, optim, ...), which stands on everything and may also `import gradloom` itself, as its users do.
 The generator (gradloom.codegen) and the library do not import each other; what needs both (verify, explain, operators
 defined at run time) is in gradloom.tools, above the two, and only the commands of the command line import it.
@@ -22,51 +22,36 @@ FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.
 CORE = (
     "amp",
     "autograd",
+    "backends",
     "batching",
-    "construct",
+    "core",
     "dispatch",
-    "exchange",
     "functional",
-    "generator",
-    "indexing",
-    "interception",
-    "legacy",
-    "overloads",
-    "printing",
     "profiler",
-    "promotion",
-    "python_data",
-    "rare_methods",
+    "python_dispatch",
+    "random",
     "return_types",
-    "settings",
     "storage",
-    "tensor",
-    "tensor_base",
-    "torch_dispatch",
-    "torch_function",
+    "tensors",
     "utils",
-    "variants",
 )
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
-    (
-        "gradloom.kernels",
-        "gradloom.memory",
-        "gradloom.dtype",
-        "gradloom.device",
-        "gradloom.size",
-        "gradloom.kernel_errors",
-        "gradloom.bits",
-    ),
-    ("gradloom._operators",),
+    ("gradloom.kernels", "gradloom.memory", "gradloom.types"),
+    ("gradloom.dispatch._operators",),
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),
     ("gradloom.generated.functions",),
     ("gradloom.generated.variable_type", "gradloom.generated.redispatch"),
-    ("gradloom.generated", "gradloom.conversions", "gradloom.python_operators", "gradloom._bind"),
+    (
+        "gradloom.generated",
+        "gradloom.tensors.conversions",
+        "gradloom.tensors.python_operators",
+        "gradloom.tensors.binding",
+    ),
 )
 SURFACE = len(FLOORS)
-ON_THE_SURFACE = ("gradloom.utils.data",)  # although they lie in a package of the core
+ON_THE_SURFACE = ("gradloom.utils.data", "gradloom.tensors._members")  # although they lie in packages of the core
 
 
 class Import(NamedTuple):
@@ -160,10 +145,10 @@ def test_imports_run_down_only():
 @pytest.mark.parametrize(
     "importer, line, expected",
     [
-        ("gradloom.kernels.conv", "from ..tensor import Tensor", "gradloom.tensor, which is above it"),
+        ("gradloom.kernels.conv", "from ..core.tensor import Tensor", "gradloom.core.tensor, which is above it"),
         ("gradloom.kernels.conv", "from .. import dispatch", "gradloom.dispatch, which is above it"),
-        ("gradloom.tensor", "import gradloom", "gradloom, which is above it"),
-        ("gradloom.autograd.engine", "def f():\n    from ..nn import Module", "gradloom.nn, which is above it"),
+        ("gradloom.core.tensor", "import gradloom", "gradloom, which is above it"),
+        ("gradloom.core.engine", "def f():\n    from ..nn import Module", "gradloom.nn, which is above it"),
         ("gradloom.formulas.loss", "import gradloom.generated.functions.loss", "which is above it"),
         ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
         ("gradloom.codegen.cli", "import gradloom", "are apart"),
@@ -172,8 +157,8 @@ def test_imports_run_down_only():
         ("gradloom.nn.init", "import gradloom as gl", None),
         ("gradloom.codegen.commands.verify", "from gradloom.tools import verify", None),
         ("gradloom.tools.verify", "from gradloom.codegen import schema", None),
-        ("gradloom.tensor", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import nn", None),
-        ("gradloom.formulas.loss", "from .. import _operators\nfrom ..kernels import loss", None),
+        ("gradloom.core.tensor", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import nn", None),
+        ("gradloom.formulas.loss", "from ..dispatch import _operators\nfrom ..kernels import loss", None),
         ("gradloom.generated.variable_type.loss", "from ..functions import loss", None),
     ],
 )

@@ -23,7 +23,7 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads operators use."""
-    from .settings import get_num_interop_threads, get_num_threads
+    from .backends.settings import get_num_interop_threads, get_num_threads
 
     return (
         f"threads of one operator (get_num_threads): {get_num_threads()}\n"

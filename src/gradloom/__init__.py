@@ -14,7 +14,7 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
 from . import autograd as autograd  # noqa: E402
-from ._bind import bind as _bind  # noqa: E402
+from .tensors.binding import bind as _bind  # noqa: E402
 from .autograd.anomaly_mode import (  # noqa: E402
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -30,14 +30,14 @@ from .autograd.grad_mode import (  # noqa: E402
 )
 
 # Before construct, whose function `tensor` is what the name means from then on.
-from .tensor import Tensor as Tensor  # noqa: E402
-from .construct import (  # noqa: E402
+from .core.tensor import Tensor as Tensor  # noqa: E402
+from .tensors.construction import (  # noqa: E402
     as_tensor as as_tensor,
     asarray as asarray,
     from_numpy as from_numpy,
     tensor as tensor,
 )
-from .device import (  # noqa: E402
+from .types.device import (  # noqa: E402
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
     contiguous_format as contiguous_format,
@@ -48,7 +48,7 @@ from .device import (  # noqa: E402
     sparse_coo as sparse_coo,
     strided as strided,
 )
-from .dtype import (  # noqa: E402
+from .types.dtype import (  # noqa: E402
     bfloat16 as bfloat16,
     bool as bool,
     can_cast as can_cast,
@@ -80,7 +80,7 @@ from .dtype import (  # noqa: E402
     uint32 as uint32,
     uint64 as uint64,
 )
-from .generator import (  # noqa: E402
+from .random import (  # noqa: E402
     Generator as Generator,
     default_generator as default_generator,
     get_rng_state as get_rng_state,
@@ -89,9 +89,9 @@ from .generator import (  # noqa: E402
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from .printing import set_printoptions as set_printoptions  # noqa: E402
-from .promotion import result_type as result_type  # noqa: E402
-from .size import Size as Size  # noqa: E402
+from .tensors.printing import set_printoptions as set_printoptions  # noqa: E402
+from .dispatch.promotion import result_type as result_type  # noqa: E402
+from .types.size import Size as Size  # noqa: E402
 
 __version__ = "0.1.0"
 newaxis: None = None
@@ -107,27 +107,25 @@ try:
         atleast_3d as atleast_3d,
         block_diag as block_diag,
         broadcast_shapes as broadcast_shapes,
+        bind as _bind_functional,
         broadcast_tensors as broadcast_tensors,
         cartesian_prod as cartesian_prod,
+        cdist as cdist,
         chain_matmul as chain_matmul,
         einsum as einsum,
         is_inference as is_inference,
         is_storage as is_storage,
         is_tensor as is_tensor,
         meshgrid as meshgrid,
+        norm as norm,
         numel as numel,
         tensordot as tensordot,
-    )
-    from .indexing import nonzero as nonzero, unravel_index as unravel_index
-    from .reductions import (
-        bind as _bind_reductions,
-        cdist as cdist,
-        norm as norm,
         unique as unique,
         unique_consecutive as unique_consecutive,
     )
+    from .tensors.indexing import nonzero as nonzero, unravel_index as unravel_index
 
-    _bind_reductions(Tensor)
+    _bind_functional(Tensor)
 except Exception as _error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = _error
 finally:
@@ -197,7 +195,7 @@ if _typing.TYPE_CHECKING:
         set_autocast_dtype as set_autocast_dtype,
         set_autocast_enabled as set_autocast_enabled,
     )
-    from .legacy import (
+    from .compat.legacy_types import (
         BFloat16Tensor as BFloat16Tensor,
         BoolTensor as BoolTensor,
         ByteTensor as ByteTensor,
@@ -210,7 +208,7 @@ if _typing.TYPE_CHECKING:
         ShortTensor as ShortTensor,
         set_default_tensor_type as set_default_tensor_type,
     )
-    from .exchange import (
+    from .tensors.interchange import (
         from_dlpack as from_dlpack,
         from_file as from_file,
         frombuffer as frombuffer,
@@ -231,7 +229,7 @@ if _typing.TYPE_CHECKING:
         TensorType as TensorType,
     )
     from .serialization import load as load, save as save
-    from .settings import (
+    from .backends.settings import (
         OutOfMemoryError as OutOfMemoryError,
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
         compiled_with_cxx11_abi as compiled_with_cxx11_abi,
@@ -294,12 +292,12 @@ _LAZY = {
     "vmap": ".batching.mapping",
     "load": ".serialization",
     "save": ".serialization",
-    "set_default_tensor_type": ".legacy",
+    "set_default_tensor_type": ".compat.legacy_types",
     "autocast": ".amp.autocast_mode",
     "_efficientzerotensor": ".autograd.zero_tangent",
     "compile": ".compiler",
     "GradScaler": ".amp.grad_scaler",
-    "OutOfMemoryError": ".settings",
+    "OutOfMemoryError": ".backends.settings",
     "TypedStorage": ".storage",
     "UntypedStorage": ".storage",
     **dict.fromkeys(
@@ -323,9 +321,9 @@ _LAZY = {
             "typename",
             "use_deterministic_algorithms",
         ),
-        ".settings",
+        ".backends.settings",
     ),
-    **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".exchange"),
+    **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".tensors.interchange"),
     **dict.fromkeys(
         (
             "autocast_decrement_nesting",
@@ -390,7 +388,7 @@ if not _typing.TYPE_CHECKING:
                 if error.name != f"{__name__}.{name}":
                     raise
         if name.endswith("Tensor"):
-            from .legacy import tensor_type
+            from .compat.legacy_types import tensor_type
 
             found = tensor_type(name)
             if found is not None:

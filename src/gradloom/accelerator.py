@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._absent import device_count, empty_cache, is_available, synchronize
+from .compat.absent_device import device_count, empty_cache, is_available, synchronize
 
 __all__ = ["current_accelerator", "device_count", "empty_cache", "is_available", "synchronize"]
 

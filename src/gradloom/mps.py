@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ._absent import device_count, empty_cache, is_available, manual_seed, synchronize
+from .compat.absent_device import device_count, empty_cache, is_available, manual_seed, synchronize
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]

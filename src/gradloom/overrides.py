@@ -2,7 +2,7 @@
 
 A class with a classmethod `__torch_function__(cls, func, types, args=(), kwargs=None)` sees the calls of public
 functions that it is an argument of; a TorchFunctionMode sees all calls made while it is entered. See Note [Torch
-functions] in `gradloom.torch_function`.
+functions] in `gradloom.python_dispatch.torch_function`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
-from .dispatch import ALL_ANSWER, INTERCEPT, NOBODY_ANSWERS, state
-from .tensor import Tensor
-from .torch_function import answers, asking, public
+from .core.tensor import Tensor
+from .dispatch.state import ALL_ANSWER, INTERCEPT, NOBODY_ANSWERS, state
+from .python_dispatch.torch_function import answers, asking, public
 
 if TYPE_CHECKING:
     from typing import Self, TypeVar

@@ -1,7 +1,196 @@
-"""The default generator of random numbers: seeding it, and saving and restoring its state."""
+"""Random number generators: `Generator`, the default generator, and functions that seed it and save its state.
+
+A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/_draws.py` draw from
+the stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded
+by the other.
+"""
 
 from __future__ import annotations
 
-from .generator import default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+from .kernels._mt19937 import Stream, default_stream
+from .types.device import CPU, check_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .core.tensor import Tensor
+    from .types import Device
+    from .types.device import device as _Device
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+# What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating
+# system's randomness instead.
+_UNSEEDED = 67280421310721
+
+
+def _fresh_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def _checked_seed(seed: int) -> int:
+    """A seed as an unsigned 64-bit number; negative ones wrap around."""
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ValueError("Overflow when unpacking long long")
+    return seed & ((1 << 64) - 1)
+
+
+class Generator:
+    """A source of random numbers: MT19937, which gives PyTorch's numbers for the same seed.
+
+    Several threads may draw from one generator; each call then gets a whole run of consecutive numbers.
+
+    Args:
+        device: the CPU.
+
+    Raises:
+        RuntimeError: for another device.
+    """
+
+    __slots__ = ("_stream", "__weakref__")
+
+    def __init__(self, device: Device = "cpu") -> None:
+        try:
+            check_device(device)
+        except AssertionError:
+            raise RuntimeError(f"Cannot get a generator of the device {device}: gradloom computes on the CPU") from None
+        self._stream = Stream(_UNSEEDED)
+
+    @property
+    def device(self) -> _Device:
+        """Where the generator lives: the CPU."""
+        return CPU
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the sequence that belongs to `seed`. Returns the generator.
+
+        Args:
+            seed: -2**63 <= seed < 2**64, a negative one standing for 2**64 + seed. The sequence depends on
+                the low 32 bits only.
+
+        Raises:
+            RuntimeError: if `seed` is not an int. ValueError: if it is out of range.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        self._stream.seed(_checked_seed(seed))
+        return self
+
+    def seed(self) -> int:
+        """Start from a seed taken from the operating system, and return it."""
+        seed = _fresh_seed()
+        self._stream.seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed last set, as an unsigned 64-bit number."""
+        return self._stream.seed_value
+
+    def get_state(self) -> Tensor:
+        """The state as a tensor: uint8 (5056,), the bytes that PyTorch uses."""
+        from .core.tensor import wrap
+
+        return wrap(self._stream.to_bytes())
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Continue from a state that `get_state` returned, here or in PyTorch.
+
+        Args:
+            new_state: tensor, uint8 (5056,).
+
+        Raises:
+            TypeError: if it is not a tensor of bytes. RuntimeError: if it is not a generator's state.
+        """
+        from .core.tensor import Tensor
+
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state._array.dtype != "uint8":
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        self._stream.from_bytes(new_state._array)
+
+    def clone_state(self) -> Generator:
+        """A new generator in the same state."""
+        clone = Generator()
+        clone._stream.from_bytes(self._stream.to_bytes())
+        return clone
+
+    def get_offset(self) -> int:
+        """Raises RuntimeError: only generators of accelerators count an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> None:
+        """Raises RuntimeError: only generators of accelerators count an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Generator, (self.device,), (self.initial_seed(), None, self.get_state())
+
+    def __setstate__(self, saved: Any) -> None:
+        _, _, state = saved
+        self.set_state(state)
+
+
+default_generator: Generator = Generator()
+default_generator._stream = default_stream
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator with int(seed) and return it. See `Generator.manual_seed`."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system; returns the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed last given to the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator: uint8 tensor (5056,)."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continue the default generator from a saved state. See `Generator.set_state`.
+
+    Args:
+        new_state: tensor, uint8 (5056,).
+    """
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """A context that leaves the default generator as it found it, whatever is drawn inside.
+
+    Args:
+        devices: accepted for PyTorch's sake; there are no accelerators whose generators could be saved.
+        enabled: False makes the context do nothing.
+    """
+    if not enabled:
+        yield
+        return
+    saved = default_generator._stream.to_bytes()
+    try:
+        yield
+    finally:
+        default_generator._stream.from_bytes(saved)

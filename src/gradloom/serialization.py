@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from .construct import made
-from .device import device, layout
-from .dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
-from .memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
-from .size import Size
-from .tensor import Tensor, wrap
-from .tensor_base import TensorBase
+from .core.tensor import Tensor, wrap
+from .core.tensor_base import TensorBase
+from .memory.ownership import extent, flat, offset_in_elements, owner, strided_view, with_bits
+from .tensors.construction import made
+from .types.device import device, layout
+from .types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
+from .types.size import Size
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -65,7 +65,7 @@ def save(
 
     def write(file, name):
         if pickler.old:
-            from .old_format import write
+            from .compat.legacy_serialization import write
 
             write(file, buffer.getvalue(), pickler.storages)
         else:
@@ -190,7 +190,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         super().save(obj, save_persistent_id)
 
     def tensor(self, obj: Tensor) -> tuple:
-        from .interception import Metadata
+        from .dispatch.interception import Metadata
         from .nn.parameter import Parameter
 
         extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
@@ -278,7 +278,7 @@ def load(
         if not f.read(1):
             raise EOFError("load(): the file is empty")
         f.seek(0)
-        from .old_format import read
+        from .compat.legacy_serialization import read
 
         return read(f, map_location, weights_only)  # type: ignore[arg-type]
     f.seek(0)
@@ -427,7 +427,7 @@ def _rebuild_wrapper_subclass(kind, dtype, size, stride, offset, layout, device,
 
 
 def _get_layout(name: str) -> layout:
-    known = vars(import_module("gradloom.device")).values()
+    known = vars(import_module("gradloom.types.device")).values()
     found = next((v for v in known if isinstance(v, layout) and str(v) == name), None)
     if found is None:
         raise RuntimeError(f"load(): unknown layout {name!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._stubs.special import *  # noqa: F403
 else:
-    from . import _operators
+    from .dispatch import _operators
     from .generated.namespaces import MODULES as _MODULES
 
     globals().update({name: getattr(_operators, operator) for name, operator in _MODULES.get("special", {}).items()})

@@ -1,8 +1,8 @@
 """Storages: the memory that a tensor shares with its views, as objects. `UntypedStorage` has bytes, `TypedStorage` has
 elements of a dtype; PyTorch's older classes such as `FloatStorage` make the latter.
 
-They are made when somebody asks for one (memory.py knows who owns what), and hold nothing but the array that owns the
-memory: two objects for the same memory are equal.
+A storage is made when somebody asks for it (memory/ownership.py finds the owner of an array's memory), and holds only
+the array that owns the memory: two objects for the same memory are equal.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .device import CPU, check_device, device
-from .dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
-from .memory import extent, flat, owner, rooted
+from .memory.ownership import extent, flat, owner, rooted
+from .types.device import CPU, check_device, device
+from .types.dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -359,7 +359,7 @@ class TypedStorage(_Storage):
             and not isinstance(data[0], (_Storage, dict))
             and not hasattr(data[0], "untyped_storage")
         ):
-            from .python_data import array_of
+            from .tensors.python_data import array_of
 
             self._owner = np.array(array_of(data[0], kind))
         else:

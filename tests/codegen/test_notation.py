@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom import _operators as ops
 from gradloom.codegen import derivatives, native_functions, notation as notations
 from gradloom.codegen.notation import Notation, symbols
 from gradloom.codegen.notation_read import Reader, table
 from gradloom.codegen.notation_tree import Expr, value_of
+from gradloom.dispatch import _operators as ops
 
 ROOT = Path(__file__).parents[2]
 

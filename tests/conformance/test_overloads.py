@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradloom.overloads import overloaded_function, overloaded_method
-from gradloom.overloads.signature import Signature
+from gradloom.dispatch.overloads import overloaded_function, overloaded_method
+from gradloom.dispatch.overloads.signature import Signature
 from tests.core.fake_tensor import FakeGenerator, FakeTensor, contiguous, fake_types, int64
 
 torch = pytest.importorskip("torch")

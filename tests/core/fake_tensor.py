@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradloom import overloads
+from gradloom.dispatch import overloads
 
 
 class FakeTensor:

@@ -46,7 +46,7 @@ def test_an_inplace_variant_points_at_its_operator():
 
 
 def test_an_inplace_operator_with_an_entry_of_its_own_shows_that():
-    assert "from the entry elu_ of derivatives.yaml" in gradloom._operators.elu_.__doc__
+    assert "from the entry elu_ of derivatives.yaml" in gradloom.dispatch._operators.elu_.__doc__
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_inplace_operator_with_an_entry_of_its_own_shows_that():
     ],
 )
 def test_what_else_a_docstring_says(name, words):
-    assert words in getattr(gradloom._operators, name).__doc__
+    assert words in getattr(gradloom.dispatch._operators, name).__doc__
 
 
 def test_every_public_operator_has_a_docstring_that_starts_with_its_schema():

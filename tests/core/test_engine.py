@@ -219,7 +219,7 @@ def test_reentrant_backward():
 
 
 def test_callbacks_run_when_the_pass_has_finished():
-    from gradloom.autograd.engine import queue_callback
+    from gradloom.core.engine import queue_callback
 
     x, seen = leaf(1.0), []
     y = x * 2

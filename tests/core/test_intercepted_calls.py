@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import gradloom as torch
-from gradloom import interception
-from gradloom.dispatch import GRAD_OFF, INTERCEPT, state
-from gradloom.interception import PROFILER, PYTHON, Metadata, recording
+from gradloom.dispatch import interception
+from gradloom.dispatch.interception import PROFILER, PYTHON, Metadata, recording
+from gradloom.dispatch.state import GRAD_OFF, INTERCEPT, state
 
 
 @pytest.fixture

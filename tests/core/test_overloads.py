@@ -10,7 +10,7 @@ import pydoc
 import numpy as np
 import pytest
 
-from gradloom.overloads import (
+from gradloom.dispatch.overloads import (
     MISSING,
     GuardedOverload,
     Overloads,

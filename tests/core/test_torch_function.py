@@ -12,7 +12,7 @@ import pytest
 import gradloom as torch
 from gradloom import ops
 from gradloom.overrides import BaseTorchFunctionMode, TorchFunctionMode
-from gradloom.torch_function import asking, internal, public
+from gradloom.python_dispatch.torch_function import asking, internal, public
 
 WRONG_MUL = """
 - name: mul.Tensor(Tensor self, Tensor other) -> Tensor
@@ -166,12 +166,12 @@ def test_whose_calls_are_asked_about():
         map(
             decide,
             (
-                "gradloom.tensor",
+                "gradloom.core.tensor",
                 "gradloom.generated.functions.elementwise",
                 "gradloom.formulas.norm",
-                "gradloom.autograd.engine",
+                "gradloom.core.engine",
                 "gradloom.composite.shape",
-                "gradloom.python_operators",
+                "gradloom.tensors.python_operators",
             ),
         )
     )
@@ -245,7 +245,7 @@ assert torch.mul.__code__ is code
 
 
 def test_the_set_of_classes_that_never_answer_is_bounded():
-    from gradloom.torch_function import answers
+    from gradloom.python_dispatch.torch_function import answers
 
     for n in range(1200):
         answers.overrides(type(f"C{n}", (), {}))

@@ -423,7 +423,7 @@ def test_deep_passes_go_on_being_recorded_in_their_thread(gradloom):
 
 
 def test_nothing_is_left_behind(gradloom):
-    from gradloom.dispatch import state
+    from gradloom.dispatch.state import state
 
     profiled(gradloom, lambda: gradloom.ones(3), profile_memory=True)
     assert state.profiler is None and state.flags == 0

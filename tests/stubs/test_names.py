@@ -43,7 +43,7 @@ CLASSES = {
     "nn.Parameter": nn.Parameter,
     "gradloom.Generator": gradloom.Generator,
     "gradloom.Size": gradloom.Size,
-    "gradloom.dtype": gradloom.dtype,
+    "gradloom.types.dtype": gradloom.dtype,
     "gradloom.optim.Optimizer": gradloom.optim.Optimizer,
     "gradloom.autograd.Node": gradloom.autograd.Node,
 }
@@ -95,7 +95,7 @@ def test_mypy_knows_every_name_that_exists(tmp_path):
     assert len(expressions) > 1500
     assert not unknown, (
         f"type checkers do not know {unknown}: in a module, import such a name as `x as x`; what is "
-        "bound to Tensor dynamically is declared in _tensor_members.py"
+        "bound to Tensor dynamically is declared in tensors/_members.py"
     )
 
 
@@ -131,7 +131,7 @@ def test_the_stub_of_a_namespace_promises_nothing_that_is_missing(module):
 
 def test_the_stubs_of_tensor_promise_nothing_that_is_missing():
     promised = _members(STUBS / "methods.pyi", "TensorMethods")
-    promised |= _members(ROOT / "src" / "gradloom" / "_tensor_members.py", "TensorMembers")
+    promised |= _members(ROOT / "src" / "gradloom" / "tensors" / "_members.py", "TensorMembers")
     assert len(promised) > 400
     assert not [name for name in promised if not hasattr(gradloom.Tensor, name)]
 
@@ -143,9 +143,9 @@ def test_every_operator_has_a_stub_and_every_stub_an_operator():
     members = _members(STUBS / "methods.pyi", "TensorMethods")
     assert members <= set(METHODS)
     by_hand = set(METHODS) - members
-    written = _members(ROOT / "src" / "gradloom" / "_tensor_members.py", "TensorMembers")
-    written |= _members(ROOT / "src" / "gradloom" / "tensor.py", "Tensor")
-    written |= _members(ROOT / "src" / "gradloom" / "tensor_base.py", "TensorBase")
+    written = _members(ROOT / "src" / "gradloom" / "tensors" / "_members.py", "TensorMembers")
+    written |= _members(ROOT / "src" / "gradloom" / "core" / "tensor.py", "Tensor")
+    written |= _members(ROOT / "src" / "gradloom" / "core" / "tensor_base.py", "TensorBase")
     assert by_hand <= written, sorted(by_hand - written)
 
 

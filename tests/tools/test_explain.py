@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom.autograd.held import describe, held
+from gradloom.autograd.node_summary import describe, held
 from gradloom.codegen.cli import main
 from gradloom.tools.explain import UnknownName, explain
 from gradloom.tools.explain.facts import saved_fields
@@ -96,7 +96,7 @@ def test_nodes_their_classes_and_tensors():
 def test_what_no_entry_made_is_shown_where_it_is_written():
     x = gradloom.ones(2, requires_grad=True)
     text = str(explain(x.exp().grad_fn.next_functions[0][0]))
-    assert "Sink of the graph" in text and re.search(r"autograd/accumulate_grad\.py:\d+  written by hand", text)
+    assert "Sink of the graph" in text and re.search(r"core/accumulate_grad\.py:\d+  written by hand", text)
     text = str(explain(Double.apply(x)))
     assert "Twice its argument." in text and f"{Path(__file__).name}:" in text and "return g * 2" in text
     assert "class CopySlices" in str(explain("CopySlices"))

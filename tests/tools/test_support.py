@@ -94,7 +94,7 @@ def test_an_operator_whose_backward_has_no_derivative_is_said_to_lack_a_second_o
         "no", "_ctc_loss_backward, which its formula calls, has no derivative"
     )
     log_probs = gradloom.randn(5, 2, 4, dtype=gradloom.float64).log_softmax(2).detach().requires_grad_()
-    loss = gradloom._operators._ctc_loss(log_probs, gradloom.tensor([[1, 2], [2, 3]]), (5, 5), (2, 2))[0]
+    loss = gradloom.dispatch._operators._ctc_loss(log_probs, gradloom.tensor([[1, 2], [2, 3]]), (5, 5), (2, 2))[0]
     (gradient,) = gradloom.autograd.grad(loss.sum(), log_probs, create_graph=True)
     with pytest.raises(RuntimeError, match="_ctc_loss_backward is not implemented"):
         gradloom.autograd.grad(gradient.sum(), log_probs)

@@ -201,7 +201,7 @@ def test_workers_are_this_process():
     import gradloom
 
     loader = gradloom.utils.data.DataLoader(Numbers(3), num_workers=2)
-    from gradloom import settings
+    from gradloom.backends import settings
 
     settings._given.discard("num_workers")
     with pytest.warns(UserWarning, match="num_workers has no effect"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._library.operator import _AutoDispatchBelowAutograd
-from ..autograd import engine
 from ..autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
-from ..autograd.node import Node
-from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, disabled_torch_function as _disabled_torch_function_impl, state
+from ..core import engine
+from ..core.node import Node
+from ..dispatch.state import ALL_ANSWER, NOBODY_ANSWERS, disabled_torch_function as _disabled_torch_function_impl, state
 from ..ops._schema import Argument, FunctionSchema, parse_schema
-from ..torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
+from ..python_dispatch.torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
 
 if TYPE_CHECKING:
     from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
@@ -66,8 +66,8 @@ _LAZY = {
             "set_anomaly_enabled",
         )
     },
-    "_DisableTorchDispatch": ("gradloom.dispatch", "DisableTorchDispatch"),
-    "_disabled_torch_dispatch_impl": ("gradloom.dispatch", "disabled_torch_dispatch"),
+    "_DisableTorchDispatch": ("gradloom.dispatch.state", "DisableTorchDispatch"),
+    "_disabled_torch_dispatch_impl": ("gradloom.dispatch.state", "disabled_torch_dispatch"),
     "_len_torch_dispatch_stack": ("gradloom.utils._python_dispatch", "_len_torch_dispatch_stack"),
     "TensorBase": ("gradloom", "Tensor"),
     "_TensorBase": ("gradloom", "Tensor"),

@@ -6,15 +6,15 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd import views
-from ..autograd.inner_names import (
+from ..autograd.private_names import (
     _get_sequence_nr as _get_sequence_nr,
     _pop_saved_tensors_default_hooks as _pop_saved_tensors_default_hooks,
     _push_saved_tensors_default_hooks as _push_saved_tensors_default_hooks,
 )
-from ..autograd.node import InputMetadata as _InputMetadata
-from ..autograd.saved_variable import SavedTensor as SavedTensor
-from ..dispatch import state
+from ..core import views
+from ..core.node import InputMetadata as _InputMetadata
+from ..core.saved_variable import SavedTensor as SavedTensor
+from ..dispatch.state import state
 from ..profiler import (
     DeviceType as DeviceType,
     ProfilerActivity,
@@ -23,7 +23,7 @@ from ..profiler import (
 )
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 __all__ = ["CreationMeta", "DeviceType", "SavedTensor", "_InputMetadata"]
 

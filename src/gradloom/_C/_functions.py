@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.accumulate_grad import AccumulateGrad as AccumulateGrad
-from ..autograd.edge import NO_EDGE, gradient_edge
-from ..autograd.node import Error as Error, Node, NotImplementedNode, next_sequence_nr
-from ..autograd.views import CopySlices as CopySlices
-from ..dispatch import GRAD_OFF, state
-from ..tensor import Tensor
+from ..core.accumulate_grad import AccumulateGrad as AccumulateGrad
+from ..core.edge import NO_EDGE, gradient_edge
+from ..core.node import Error as Error, Node, NotImplementedNode, next_sequence_nr
+from ..core.tensor import Tensor
+from ..core.views import CopySlices as CopySlices
+from ..dispatch.state import GRAD_OFF, state
 
 if TYPE_CHECKING:
     from types import ModuleType

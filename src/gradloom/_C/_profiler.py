@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dispatch import state
+from ..dispatch.state import state
 from ..profiler.config import _ExperimentalConfig as _ExperimentalConfig
 from ..profiler.session import ProfilerActivity as ProfilerActivity
 

@@ -7,8 +7,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import grad_mode
-from ..dispatch import state
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.state import state
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -232,7 +232,7 @@ class _Names:
         self.__name__, self._module = name, module
 
     def __getattr__(self, name: str) -> Any:
-        from .. import _operators
+        from ..dispatch import _operators
         from ..generated import namespaces
 
         known = namespaces.FUNCTIONS if self._module is None else namespaces.MODULES.get(self._module, {}).values()

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.edge import gradient_edge
 from ..autograd.function import Function
-from ..autograd.node import NO_EDGE, Node, next_sequence_nr
-from ..dispatch import GRAD_OFF, state
+from ..core.edge import gradient_edge
+from ..core.node import NO_EDGE, Node, next_sequence_nr
+from ..core.tensor import Tensor
+from ..dispatch.state import GRAD_OFF, state
 from ..ops._calls import python_arguments
-from ..tensor import Tensor
 from .operator import LibraryOperator, tensors_of
 
 

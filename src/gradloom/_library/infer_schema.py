@@ -9,9 +9,9 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from ..device import device
-from ..dtype import dtype
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..types.device import device
+from ..types.dtype import dtype
 
 _WORDS: dict[Any, str] = {
     Tensor: "Tensor",

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _operators
-from ..memory import owner
+from ..core.tensor import Tensor
+from ..dispatch import _operators
+from ..memory.ownership import owner
 from ..ops._overload import OpOverload, OpOverloadPacket
-from ..tensor import Tensor
 from . import registry
 from .operator import AUTOGRAD, tensors_of
 

@@ -18,13 +18,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import interception
-from ..dispatch import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
-from ..memory import owner
+from ..core.tensor import Tensor
+from ..core.variants import refuse_tangents
+from ..dispatch import interception
+from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..memory.ownership import owner
 from ..ops._calls import python_arguments
 from ..ops._schema import FunctionSchema
-from ..tensor import Tensor
-from ..variants import refuse_tangents
 
 KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 AUTOGRAD = ("Autograd", "AutogradCPU")
@@ -285,6 +285,6 @@ def cast(value: Any, dtype: Any) -> Any:
 
 def bump(tensor: Any) -> None:
     """Note that a tensor was written to."""
-    from ..autograd.node import bump_version
+    from ..core.node import bump_version
 
     bump_version(tensor)

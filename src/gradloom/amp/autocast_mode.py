@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar
 
-from .. import _operators as ops
-from ..dtype import bfloat16, dtype as DType, float16, float64
+from ..dispatch import _operators as ops
+from ..types.dtype import bfloat16, dtype as DType, float16, float64
 from .settings import (
     autocast_decrement_nesting,
     autocast_increment_nesting,

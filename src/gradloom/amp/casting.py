@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .. import _operators as ops
 from ..autograd.grad_mode import enable_grad
-from ..dispatch import AUTOCAST, INFERENCE, state
-from ..dtype import dtype as DType, float32, float64
-from ..interception import CASTS, Call, register
+from ..dispatch import _operators as ops
+from ..dispatch.interception import CASTS, Call, register
+from ..dispatch.state import AUTOCAST, INFERENCE, state
+from ..types.dtype import dtype as DType, float32, float64
 from .settings import Settings, settings
 
 

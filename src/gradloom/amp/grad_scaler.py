@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _operators as ops
 from ..autograd.grad_mode import no_grad
-from ..construct import tensor
-from ..dtype import float16, float32, int32
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..tensors.construction import tensor
+from ..types.dtype import float16, float32, int32
 
 __all__ = ["GradScaler", "OptState"]
 

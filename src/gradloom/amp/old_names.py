@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..dtype import dtype
+from ..types.dtype import dtype
 from . import settings
 
 

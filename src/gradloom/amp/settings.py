@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch import AUTOCAST, state
-from ..dtype import bfloat16, dtype as DType, float16
-from ..overloads.registry import type_name
+from ..dispatch.overloads.registry import type_name
+from ..dispatch.state import AUTOCAST, state
+from ..types.dtype import bfloat16, dtype as DType, float16
 
 # The kinds of device that have a name.
 _KINDS = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from .. import _operators
-from ..dispatch import state
+from ..core.engine import execute, queue_callback
+from ..core.node import Node, bump_version
+from ..core.roots import as_tuple, check_flags, edges_of_constants, input_edges, roots_and_gradients, used
+from ..dispatch import _operators
+from ..dispatch.state import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .arguments import as_tuple, check_flags, edges_of_constants, input_edges, roots_and_gradients, used
-from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .node import Node, bump_version
 
 __all__ = [
     "Function",
@@ -83,12 +83,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, Literal, TypeAlias
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
     from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, profiler_util, variable
     from .function import Function, NestedIOFunction as NestedIOFunction
     from .grad_mode import is_multithreading_enabled as is_multithreading_enabled, set_multithreading_enabled
     from .graph import GradientEdge
-    from .inner_names import (
+    from .private_names import (
         DeviceType as DeviceType,
         ProfilerActivity as ProfilerActivity,
         SavedTensor as SavedTensor,

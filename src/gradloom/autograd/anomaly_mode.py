@@ -8,7 +8,7 @@ While the mode is on,
 - every write in place is noted in the tensor's version counter, behind the version: `[2, (1, stack), (2, stack)]`;
 - the engine looks for NaNs in what each node returns.
 
-All of this is told by the exception itself (autograd/error_notes.py), not by a warning beside it. As in PyTorch the
+All of this is told by the exception itself (core/error_notes.py), not by a warning beside it. As in PyTorch the
 mode belongs to the process, not to a thread.
 """
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import _operators
-from ..dispatch import ANOMALY, answers, each_thread, state
-from . import node as nodes
-from .call_stack import current_stack, stack_lines
-from .node import NodeHooks
+from ..core import node as nodes
+from ..core.node import NodeHooks
+from ..core.user_stack import current_stack, stack_lines
+from ..dispatch import _operators
+from ..dispatch.state import ANOMALY, answers, each_thread, state
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _operators
-from .arguments import UNUSED, check_kind, materialized, output_layout, roots_and_gradients
+from ..core.roots import UNUSED, check_kind, materialized, output_layout, roots_and_gradients
+from ..dispatch import _operators
 
 
 def grad_batched(

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import _operators
-from ..dispatch import FORWARD_AD, GRAD_OFF, each_thread, state
-from .node import Node
-from .saved_variable import saved_outputs
-from .views import PrimalView
+from ..core.node import Node
+from ..core.saved_variable import saved_outputs
+from ..core.views import PrimalView
+from ..dispatch import _operators
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, each_thread, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -104,7 +104,7 @@ class dual_level:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         exit_dual_level()
         if error is not None:
-            from .error_notes import explain_forward
+            from ..core.error_notes import explain_forward
 
             explain_forward(error)
 
@@ -360,7 +360,7 @@ def _tangent_through_base(tensor, written=None):
     """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros;
     batched, if the tangent that is about to be written to the view is.
     """
-    from ..memory import offset_in_elements
+    from ..memory.ownership import offset_in_elements
 
     base, array = tensor._view.base, tensor._array
     whole = base._tangent

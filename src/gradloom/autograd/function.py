@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import _operators
-from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
+from ..core.edge import gradient_edge
+from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
+from ..core.saved_variable import FREED_MESSAGE, raw_saved, unpack
+from ..dispatch import _operators
+from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .anomaly_mode import remember
-from .edge import gradient_edge
 from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
-from .node import NO_EDGE, Error, Node, next_sequence_nr
-from .saved_variable import FREED_MESSAGE, raw_saved, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
     _Result = TypeVar("_Result")
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from .. import _operators
-from ..dispatch import FORWARD_AD, disabled_torch_function, state
-from .edge import gradient_edge
-from .node import NO_EDGE, bump_version
-from .saved_variable import SavedVariable
-from .views import (
+from ..core.edge import gradient_edge
+from ..core.node import NO_EDGE, bump_version
+from ..core.saved_variable import SavedVariable
+from ..core.views import (
     CUSTOM_FUNCTION,
     DEFAULT,
     MULTI_OUTPUT,
@@ -17,6 +15,8 @@ from .views import (
     move_retained_gradient,
     rebase_history,
 )
+from ..dispatch import _operators
+from ..dispatch.state import FORWARD_AD, disabled_torch_function, state
 
 
 def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: bool) -> tuple:

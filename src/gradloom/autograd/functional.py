@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 from . import grad as _grad
 from .grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
     from ..types import TensorOrTensors
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

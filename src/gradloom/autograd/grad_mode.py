@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
+from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
 __all__ = [
     "enable_grad",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import _operators
-from ..dispatch import FORWARD_AD, GRAD_OFF, state
+from ..core.edge import gradient_edge
+from ..core.node import UndefinedGrad, next_sequence_nr
+from ..dispatch import _operators
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
 from . import grad
-from .edge import gradient_edge
 from .jacobian_reports import Place, close, fast_report, slow_report
 from .jacobians import GradcheckError, Jacobians, as_tuple, check_inputs, check_outputs, is_differentiable
-from .node import UndefinedGrad, next_sequence_nr
 
 if TYPE_CHECKING:
     from typing import Any

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..core.edge import gradient_edge
+from ..core.node import Node
 from . import increment_version
-from .edge import gradient_edge
 from .multi_grad_hook import _MultiHandle as _MultiHandle, register_multi_grad_hook
-from .node import Node
 from .saved_tensor_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
@@ -18,7 +18,7 @@ from .saved_tensor_hooks import (
 from .variable import Variable
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
     from .rare_modes import set_override_stale_capture_stream, set_warn_on_accumulate_grad_stream_mismatch
 
 __all__ = [
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         if name in ("_get_grad_fn_or_grad_acc", "_register_logging_hooks_on_whole_graph"):
-            from . import inner_names
+            from . import private_names as inner_names
 
             return getattr(inner_names, name)
         if name in ("set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"):

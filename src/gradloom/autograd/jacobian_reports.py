@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _operators
+from ..dispatch import _operators
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import _operators
+from ..dispatch import _operators
 from . import grad
 
 __all__ = ["GradcheckError", "Jacobians", "as_tuple", "is_differentiable"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ..dispatch import state
+from ..core.edge import gradient_edge
+from ..core.engine import will_run
+from ..dispatch.state import state
 from ..utils.hooks import RemovableHandle
-from .edge import gradient_edge
-from .engine import will_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 
 class _MultiHandle(RemovableHandle):

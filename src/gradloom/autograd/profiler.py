@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..dispatch import state
+from ..dispatch.state import state
 from ..profiler.collected import profile
 from ..profiler.event_list import EventList
 from ..profiler.events import FunctionEvent, FunctionEventAvg, Interval, Kernel

@@ -8,12 +8,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from .. import _operators
-from ..dispatch import state
+from ..dispatch import _operators
+from ..dispatch.state import state
 from .grad_mode import _Decorates, inference_mode
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 
 class _ThreadSwitch(_Decorates):

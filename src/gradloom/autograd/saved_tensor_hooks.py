@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..dispatch import SAVED_HOOKS, state
-from ..memory import address
-from .saved_variable import check_callable
+from ..core.saved_variable import check_callable
+from ..dispatch.state import SAVED_HOOKS, state
+from ..memory.ownership import address
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 __all__ = ["allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 

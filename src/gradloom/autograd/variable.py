@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import _operators
-from . import engine
+from ..core import engine
+from ..dispatch import _operators
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 __all__ = ["Variable", "VariableMeta"]
 
@@ -36,7 +36,7 @@ class ImperativeEngine:
         return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
     def __repr__(self):
-        return "<gradloom.autograd.engine>"
+        return "<gradloom.core.engine>"
 
 
 class VariableMeta(type):

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _operators, interception
-from ..dispatch import GRAD_OFF, disabled_torch_function, state
-from ..tensor import Tensor
-from .edge import NO_EDGE, gradient_edge
+from ..core.edge import NO_EDGE, gradient_edge
+from ..core.tensor import Tensor
+from ..dispatch import _operators, interception
+from ..dispatch.state import GRAD_OFF, disabled_torch_function, state
 
 _MANY = 4096  # elements from which on zeros are one number read again and again
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .. import _operators as ops
-from ..dispatch import state
-from ..interception import Call as Intercepted
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.interception import Call as Intercepted
+from ..dispatch.state import state
 from .call import Call, Operator, Parameter, is_inplace, operator_of
 from .levels import Level, below
 from .tensor import BatchedTensor, physical_at

@@ -6,10 +6,10 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from .. import _operators as ops
-from ..interception import Call as Intercepted
-from ..promotion import result_type_of
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.interception import Call as Intercepted
+from ..dispatch.promotion import result_type_of
 from .levels import Level
 from .tensor import BatchedTensor, batched, physical_at
 

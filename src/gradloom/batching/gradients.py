@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import _operators as ops
-from ..dispatch import state
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.state import state
 from .levels import Level
 from .tensor import BatchedTensor, batched, batched_at, levels_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from ..dispatch import state
-from ..interception import attend
+from ..dispatch.interception import attend
+from ..dispatch.state import state
 
 _number = count(1).__next__
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import _operators as ops
-from ..interception import VMAP, register
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.interception import VMAP, register
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from .answer import answer
 from .levels import Level, running
@@ -211,7 +211,7 @@ def _in_chunks(func: Any, name: str, inputs: _Inputs, out_dims: Any, randomness:
     parts: list[list[Any]] = []
     generator = None
     if randomness == "same":
-        from ..generator import get_rng_state, set_rng_state
+        from ..random import get_rng_state, set_rng_state
 
         generator = get_rng_state()
     for start in range(0, inputs.size, chunk_size):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import _operators as ops
-from ..autograd.edge import gradient_edge
-from ..dispatch import disabled_torch_function, state
-from ..interception import Metadata
-from ..tensor import Tensor
+from ..core.edge import gradient_edge
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.interception import Metadata
+from ..dispatch.state import disabled_torch_function, state
 from .levels import Level, running
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
-from ..autograd.edge import NO_EDGE
-from ..device import check_device, contiguous_format, preserve_format
-from ..dispatch import INFERENCE, state
+from ..core.edge import NO_EDGE
+from ..core.variants import mark_detached_inference
+from ..dispatch import _operators as ops
+from ..dispatch.state import INFERENCE, state
 from ..kernels._layout import is_in_format, suggested_format
-from ..variants import mark_detached_inference
+from ..types.device import check_device, contiguous_format, preserve_format
 
 
 def detach(self):

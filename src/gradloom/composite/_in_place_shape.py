@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..autograd.forward_ad import tangent_of
-from ..autograd.node import bump_version
-from ..autograd.views import check_inplace, replace_history
-from ..device import preserve_format
-from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
-from ..dtype import c_name
+from ..core.node import bump_version
+from ..core.variants import not_implemented_node
+from ..core.views import check_inplace, replace_history
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..kernels._layout import is_in_format, new_array
-from ..memory import resized, strided_view, with_bits
-from ..variants import not_implemented_node
+from ..memory.ownership import resized, strided_view, with_bits
+from ..types.device import preserve_format
+from ..types.dtype import c_name
 
 
 def resize_(self, size, memory_format):
@@ -40,7 +40,7 @@ def resize_(self, size, memory_format):
 def as_resized_(self, the_template, memory_format):
     """Give a tensor the size of another."""
     if memory_format is preserve_format:
-        from ..device import channels_last
+        from ..types.device import channels_last
 
         is_last = (
             the_template._array.ndim == 4

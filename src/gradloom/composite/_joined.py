@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
-from ..device import contiguous_format
+from ..dispatch import _operators as ops
 from ..kernels._dims import wrap_dim
+from ..types.device import contiguous_format
 
 
 def atleast_1d(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 from ..kernels._dims import wrap_dim
 
 
@@ -82,7 +82,7 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     _splittable(self, dim)
     given = tensor_indices_or_sections._array
     if given.dtype != "int64":
-        from ..dtype import TYPE_OF, scalar_type_name
+        from ..types.dtype import TYPE_OF, scalar_type_name
 
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
-from ..device import contiguous_format
+from ..dispatch import _operators as ops
 from ..kernels._dims import infer_size, wrap_dim
 from ..kernels._views import reshape_view
+from ..types.device import contiguous_format
 
 
 def reshape(self, shape):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from .. import _operators as ops
-from ..dtype import default, int64, scalar_type_name
+from ..dispatch import _operators as ops
 from ..kernels._dims import wrap_dim, wrap_dims
+from ..types.dtype import default, int64, scalar_type_name
 
 
 def cov(self, correction, fweights, aweights):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 
 def softmax(self, dim, dtype=None):
@@ -50,7 +50,7 @@ def prelu(self, weight):
         RuntimeError: if dtypes differ or the weight fits neither.
     """
     if self.dtype is not weight.dtype:
-        from ..dtype import scalar_type_name
+        from ..types.dtype import scalar_type_name
 
         raise RuntimeError(
             f"prelu: Type promoting not supported. Got {scalar_type_name(self.dtype)} and "

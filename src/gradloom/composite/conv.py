@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 
 def _check_rank(dims, name, input):

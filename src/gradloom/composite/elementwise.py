@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import _operators as ops
-from ..dtype import COMPLEX, FLOATING
-from ..promotion import result_type
+from ..dispatch import _operators as ops
+from ..dispatch.promotion import result_type
+from ..types.dtype import COMPLEX, FLOATING
 
 
 def _alias(name):
@@ -112,7 +112,7 @@ def float_power_(self, exponent):
 
 
 def _double_type(first, second):
-    from ..dtype import complex128, float64
+    from ..types.dtype import complex128, float64
 
     return complex128 if result_type(first, second).category == COMPLEX else float64
 
@@ -122,7 +122,7 @@ def _double(value, other):
 
 
 def _name(dtype):
-    from ..dtype import scalar_type_name
+    from ..types.dtype import scalar_type_name
 
     return scalar_type_name(dtype)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
-from ..dtype import int64, scalar_type_name
+from ..dispatch import _operators as ops
+from ..types.dtype import int64, scalar_type_name
 
 
 def take_along_dim(self, indices, dim):

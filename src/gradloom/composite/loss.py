@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .. import _operators as ops
 from ..autograd.grad_mode import untracked
-from ..construct import tensor
-from ..dtype import promote_types, scalar_type_name
+from ..dispatch import _operators as ops
+from ..tensors.construction import tensor
+from ..types.dtype import promote_types, scalar_type_name
 
 
 def reduced(losses, reduction):

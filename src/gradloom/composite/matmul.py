@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from .. import _operators as ops
-from ..dtype import scalar_type_name
+from ..dispatch import _operators as ops
+from ..types.dtype import scalar_type_name
 from ._einsum import einsum  # noqa: F401
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from .. import _operators as ops
-from ..device import contiguous_format
-from ..dtype import finfo, float32, float64
+from ..dispatch import _operators as ops
 from ..kernels._layout import suggested_format
+from ..types.device import contiguous_format
+from ..types.dtype import finfo, float32, float64
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):

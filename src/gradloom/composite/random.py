@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 # Dropout for self-normalising networks (Klambauer et al. 2017): elements fall to minus this, where SELU saturates.
 _SATURATION = 1.7580993408473766

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from .. import _operators as ops
-from ..dtype import int64, scalar_type_name
+from ..dispatch import _operators as ops
 from ..kernels._dims import wrap_dim
 from ..kernels._histograms import histogramdd as counts_in_grid, histogramdd_edges
 from ..return_types import result_class
+from ..types.dtype import int64, scalar_type_name
 from ._statistics import corrcoef, cov, gradient, gradient_along  # noqa: F401
 
 # --- variance: `unbiased` is a correction of one ---------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..device import no_gpu
+from ..types.device import no_gpu
 from . import amp as amp
 
 __all__ = [
@@ -42,7 +42,7 @@ def _no_class(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "OutOfMemoryError":
-        from ..settings import OutOfMemoryError
+        from ..backends.settings import OutOfMemoryError
 
         return OutOfMemoryError
     if name.endswith(("Tensor", "Storage")) and not name.startswith("_"):

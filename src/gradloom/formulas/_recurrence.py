@@ -7,7 +7,7 @@ doubling the stride solves them in log2(n) steps (Hillis and Steele 1986, "Data 
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 
 def recurrence(factor, term, dim):

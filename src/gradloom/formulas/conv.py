@@ -6,7 +6,7 @@ A convolution c(x, w) is linear in each of its arguments. With I(g, w) and W(g, 
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 
 def _sum(first, second):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 from .elementwise import maybe_multiply
 
 

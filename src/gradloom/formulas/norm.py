@@ -20,9 +20,9 @@ down once for batches, layers and groups.
 
 from __future__ import annotations
 
-from .. import _operators as ops
 from ..autograd.forward_ad import tangent_of
-from ..dispatch import FORWARD_AD, GRAD_OFF, state
+from ..dispatch import _operators as ops
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
 
 
 class Sets:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import inf
 
-from .. import _operators as ops
-from ..dispatch import GRAD_OFF, state
+from ..dispatch import _operators as ops
+from ..dispatch.state import GRAD_OFF, state
 from ._recurrence import padded, recurrence, reversed_recurrence
 from ._reduced import count, dot, real, restored, wrapped
 

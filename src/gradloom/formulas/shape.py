@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _operators as ops
-from ..autograd.validate import sum_to
+from ..core.gradient_checks import sum_to
+from ..dispatch import _operators as ops
 
 
 def to_copy_backward(grad, dtype):

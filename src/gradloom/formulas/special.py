@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .. import _operators as ops
+from ..dispatch import _operators as ops
 
 
 def i1_backward(grad, self, result):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten
 
 if TYPE_CHECKING:

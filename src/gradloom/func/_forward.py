@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
 from ..autograd import forward_ad
 from ..autograd.grad_mode import is_grad_enabled
-from ..dispatch import state
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
+from ..dispatch.state import state
 from ..utils._pytree import tree_flatten, tree_map_only
 from ._arguments import output_tensors, without_aux
 from ._level import Level, each_example_s_own, filled

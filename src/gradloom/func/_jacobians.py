@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
 from ..utils._pytree import tree_flatten
 from ._arguments import chosen, refuse_other_than_tensors
 from ._forward import jvp

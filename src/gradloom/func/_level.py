@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
 from ..autograd import grad as autograd_grad
-from ..autograd.accumulate_grad import AccumulateGrad
-from ..autograd.edge import gradient_edge
 from ..autograd.forward_ad import hold_tangent, name_identity, tangent_of
-from ..autograd.views import TRANSFORM_INPUT
-from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
-from ..tensor import Tensor
+from ..core.accumulate_grad import AccumulateGrad
+from ..core.edge import gradient_edge
+from ..core.tensor import Tensor
+from ..core.views import TRANSFORM_INPUT
+from ..dispatch import _operators as ops
+from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 from ..utils._pytree import tree_map_only
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
 from ..nn.modules.batchnorm import _BatchNorm
 from ..nn.modules.module import Module
-from ..tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,8 +6,8 @@ import re
 from math import prod
 from typing import TYPE_CHECKING
 
-from .. import _operators as ops
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators as ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

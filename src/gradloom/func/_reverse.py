@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from ..autograd.grad_mode import is_grad_enabled
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map_only
 from ._arguments import chosen, output_tensors, refuse_other_than_tensors, without_aux
 from ._level import Level, filled

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import _operators as ops
 from ..batching.mapping import vmap
-from ..dispatch import state
+from ..dispatch import _operators as ops
+from ..dispatch.state import state
 from ._level import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..tensor import Tensor
+    from ..core.tensor import Tensor
 
 
 def over_basis(

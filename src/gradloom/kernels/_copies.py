@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..device import preserve_format
+from ..types.device import preserve_format
 from ._layout import new_array, new_like
 from ._overlap import check_no_internal_overlap, check_no_partial_overlap
 

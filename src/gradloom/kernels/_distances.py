@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._norms import p_norm
 from ._precision import is_half
 

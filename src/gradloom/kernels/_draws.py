@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from ..kernel_errors import size_mismatch
 from ._box_muller import box_muller, serial_normals
+from ._errors import size_mismatch
 from ._filling import (
     DIGITS,
     HALF,

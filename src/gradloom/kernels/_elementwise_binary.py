@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, c_name, scalar_type_name
+from ..types.dtype import TYPE_OF, c_name, scalar_type_name
 from ._elementwise_unary import log1p
 from ._layout import as_operands
 from ._numbers import number_as

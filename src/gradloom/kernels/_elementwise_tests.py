@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._copies import clone
 from ._layout import as_operands, new_like
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, type_text
+from ..types.dtype import TYPE_OF, type_text
 from ._accumulate import add_rows, workspace
 from ._index_checks import writable
 

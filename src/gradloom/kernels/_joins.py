@@ -88,7 +88,7 @@ def block_diag(tensors):
                 f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {a.ndim} dimensions"
             )
     if not tensors:
-        from ..dtype import default
+        from ..types.dtype import default
 
         return np.empty((1, 0), default.numpy_float)
     blocks = [a.reshape(1, -1) if a.ndim < 2 else a for a in tensors]
@@ -112,7 +112,7 @@ def common_dtype(arrays):
 def _promoted(of_arrays, of_numbers):
     from functools import reduce
 
-    from ..dtype import TYPE_OF, promote_types
+    from ..types.dtype import TYPE_OF, promote_types
 
     high, low = ([TYPE_OF[d] for d in group] for group in (of_arrays, of_numbers))
     if not high or not low:

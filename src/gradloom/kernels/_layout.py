@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..device import channels_last, channels_last_3d, preserve_format
+from ..types.device import channels_last, channels_last_3d, preserve_format
 from ._overlap import is_dense
 
 _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (0, 4, 1, 2, 3), (0, 2, 3, 4, 1))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, promote_types
+from ..types.dtype import TYPE_OF, promote_types
 from ._precision import is_half, widen
 from ._refuse import not_implemented
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._loss_inputs import MEAN, NONE, reduce
 from ._precision import widen
 from ._refuse import refuse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import c_name
-from ..kernel_errors import size_mismatch
+from ..types.dtype import c_name
+from ._errors import size_mismatch
 from ._index_checks import still_writable, type_name, writable
 from ._numbers import number_as
 from ._select import select

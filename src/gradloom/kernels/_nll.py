@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._layout import row_major
 from ._loss_inputs import MEAN, NONE, narrow
 from ._precision import widen

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from ..dtype import TYPE_OF, can_cast, scalar_type_name
+from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
 from ._axes import axes, cast, count
 from ._layout import row_major
 from ._precision import is_half

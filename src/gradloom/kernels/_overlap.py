@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..memory import address, owner
+from ..memory.ownership import address, owner
 
 _CLONE = "Please clone() the tensor before performing the operation."
 _INTERNAL = (

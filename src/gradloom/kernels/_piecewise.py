@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._precision import floating, widen
 from ._refuse import not_implemented, refuse
 from ._select import bounded, keep_where, select

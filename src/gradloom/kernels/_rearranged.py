@@ -29,7 +29,7 @@ def repeat_interleave(repeats, output_size=None):
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (np.int32, np.int64):
-        from ..dtype import TYPE_OF, scalar_type_name
+        from ..types.dtype import TYPE_OF, scalar_type_name
 
         raise NotImplementedError(
             f"\"repeat_interleave_cpu\" not implemented for '{scalar_type_name(TYPE_OF[repeats.dtype])}'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import default
+from ..types.dtype import default
 from ._threads import chunks, share
 
 SHARED_SIZE = 32768  # elements from which on a slow function is worth several threads

@@ -69,7 +69,7 @@ def _in_place_copy(self):
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
         return clone(self)
-    from ..memory import flat, offset_in_elements, owner, strided_view
+    from ..memory.ownership import flat, offset_in_elements, owner, strided_view
 
     memory = flat(owner(self)).view(self.dtype).copy()
     return strided_view(memory, self.shape, [s // self.itemsize for s in self.strides], offset_in_elements(self))
@@ -87,7 +87,7 @@ def _replaced(out, part, src):
 
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
     """A copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
-    from ..memory import offset_in_elements, strided_view
+    from ..memory.ownership import offset_in_elements, strided_view
 
     out = _in_place_copy(self)
     part = strided_view(out, size, stride, offset_in_elements(out) if storage_offset is None else storage_offset)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, default
+from ..types.dtype import TYPE_OF, default
 
 
 def _window(name, length, periodic, dtype, shape):

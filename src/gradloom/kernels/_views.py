@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name, type_text
-from ..memory import offset_in_elements, strided_view
+from ..memory.ownership import offset_in_elements, strided_view
+from ..types.dtype import TYPE_OF, scalar_type_name, type_text
 from ._dims import infer_size, wrap_dim, wrap_dims
 
 _every, _slice = slice(None), slice

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
-from ..memory import offset_in_elements
+from ..memory.ownership import offset_in_elements
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._layout import empty_result, row_major
 from ._reduced import to_float
 
-_conjugated = None  # gradloom.bits.conjugated, which real programs do not import
+_conjugated = None  # gradloom.memory.conjugation.conjugated, which real programs do not import
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 
@@ -57,14 +57,14 @@ def neg_view(self):
     """A view of the negatives."""
     if self.dtype.kind == "b":
         raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
-    from ..bits import negated
+    from ..memory.conjugation import negated
 
     return negated(self)
 
 
 def _load():
     global _conjugated
-    from ..bits import conjugated
+    from ..memory.conjugation import conjugated
 
     _conjugated = conjugated
     return conjugated

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradloom.device import memory_format
 from gradloom.kernels import _convolve, _memory
 from gradloom.kernels._layout import in_format, suggested_format, suggested_format_of_row
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
+from gradloom.types.device import memory_format
 
 Ints = int | Sequence[int]
 

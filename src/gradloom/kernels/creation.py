@@ -6,8 +6,8 @@ from math import ceil, isfinite, prod
 
 import numpy as np
 
-from ..dtype import default
-from ..memory import strided_view
+from ..memory.ownership import strided_view
+from ..types.dtype import default
 from ._layout import new_array, new_like
 from ._numbers import number_filling
 from ._precision import is_half
@@ -229,7 +229,7 @@ def _range_length(start, end, step) -> float:
 
 def _refuse(name, dtype, kinds):
     if dtype.kind in kinds:
-        from ..dtype import TYPE_OF, scalar_type_name
+        from ..types.dtype import TYPE_OF, scalar_type_name
 
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_type_name(TYPE_OF[dtype])}'")
 

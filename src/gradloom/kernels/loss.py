@@ -133,7 +133,7 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     if shape != self.shape:
         raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
     if self.dtype.kind in "iub":
-        from ..dtype import TYPE_OF, scalar_type_name
+        from ..types.dtype import TYPE_OF, scalar_type_name
 
         raise RuntimeError(
             f"result type Float can't be cast to the desired output type {scalar_type_name(TYPE_OF[self.dtype])}"
@@ -186,7 +186,7 @@ def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, redu
 
 def _check_same_type(self, target) -> None:
     if self.dtype is not target.dtype:
-        from ..dtype import TYPE_OF, scalar_type_name
+        from ..types.dtype import TYPE_OF, scalar_type_name
 
         raise RuntimeError(
             f"Found dtype {scalar_type_name(TYPE_OF[target.dtype])} but expected "

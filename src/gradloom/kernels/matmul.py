@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, c_name, scalar_type_name
+from ..types.dtype import TYPE_OF, c_name, scalar_type_name
 from . import _gemm
 from ._layout import as_operands
 from ._numbers import number_as
@@ -285,7 +285,7 @@ def check_expand(self: np.ndarray, shape: tuple) -> None:
     if self.shape == shape:
         return
     if self.ndim > len(shape):
-        from ..dtype import type_text
+        from ..types.dtype import type_text
 
         raise RuntimeError(
             f"expand({type_text(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from gradloom.device import memory_format
 from gradloom.kernels import _pool_arguments as arguments, _pool_windows as over
 from gradloom.kernels._layout import in_format, suggested_format
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, volume
+from gradloom.types.device import memory_format
 
 Ints = int | Sequence[int]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import default
+from ..types.dtype import default
 from . import _draws
 from ._filling import scalar_name
 from ._index_checks import writable

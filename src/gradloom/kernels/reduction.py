@@ -6,7 +6,7 @@ from builtins import sum as python_sum
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, scalar_type_name
 from ._axes import axes, cast, count
 from ._cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp  # noqa: F401
 from ._distances import cdist, dist, euclidean  # noqa: F401

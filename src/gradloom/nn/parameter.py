@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.dispatch import disabled_torch_function
-from gradloom.tensor import Tensor
-from gradloom.tensor_base import TensorBase
+from gradloom.core.tensor import Tensor
+from gradloom.core.tensor_base import TensorBase
+from gradloom.dispatch.state import disabled_torch_function
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..overloads import Overloads
-from ..overloads.plans import accept
-from ..overloads.registry import Mismatch
-from ..overloads.signature import REQUIRED, Signature
+from ..dispatch.overloads import Overloads
+from ..dispatch.overloads.plans import accept
+from ..dispatch.overloads.registry import Mismatch
+from ..dispatch.overloads.signature import REQUIRED, Signature
 
 
 class SchemaCalls(Overloads):

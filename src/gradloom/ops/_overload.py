@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..overloads.registry import types
+from ..dispatch.overloads.registry import types
 from ._matching import SchemaCalls
 from ._schema import FunctionSchema, Tag, parse_schema
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from .._bind import getters
-from ..interception import recorders
-from ..python_operators import bind_python_operators
-from ..torch_function.asking import own_code, renew, set_own_code
+from ..dispatch.interception import recorders
+from ..python_dispatch.torch_function.asking import own_code, renew, set_own_code
+from ..tensors.binding import getters
+from ..tensors.python_operators import bind_python_operators
 
 # Overload of gradloom's -> its own code, and those that replace it, in the order of their coming; no entry without one.
 _replaced: dict[str, _Replaced] = {}

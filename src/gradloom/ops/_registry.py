@@ -14,8 +14,8 @@ from typing import Any
 
 import gradloom
 
-from ..tensor import Tensor
-from ..torch_function.asking import renew
+from ..core.tensor import Tensor
+from ..python_dispatch.torch_function.asking import renew
 from . import _overrides
 from ._namespace import Namespace, own_namespace, packet
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import inf, nan
 from typing import Any
 
-from ..overloads.registry import types as _bound
+from ..dispatch.overloads.registry import types as _bound
 from ._types import ListType, Type, make_type
 
 __all__ = ["AliasInfo", "Argument", "FunctionSchema", "Tag", "parse_schema"]

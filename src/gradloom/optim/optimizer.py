@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gradloom as gl
-from gradloom.dispatch import state
+from gradloom.dispatch.state import state
 from gradloom.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:

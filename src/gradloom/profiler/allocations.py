@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import _operators
+from ..dispatch import _operators
 
 if TYPE_CHECKING:
     from .recorder import Record, Recorder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .. import _operators
+from ..dispatch import _operators
 
 # C++'s names for the types of arguments, as traces of PyTorch show them.
 _TYPE_NAMES = {

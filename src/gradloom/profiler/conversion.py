@@ -84,7 +84,7 @@ def _stack_texts(stack, texts: dict) -> list[str]:
         place = id(code), line  # the code of a wrapper may hold what has no hash
         text = texts.get(place)
         if text is None:
-            from ..autograd.call_stack import is_ours
+            from ..core.user_stack import is_ours
 
             text = texts[place] = "" if is_ours(code) else f"{code.co_filename}({line}): {code.co_name}"
         if text:

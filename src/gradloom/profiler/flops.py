@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from .. import _operators
+from ..dispatch import _operators
 
 
 def _shape(value: Any) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from .. import interception
-from ..autograd import node as nodes
-from ..autograd.accumulate_grad import AccumulateGrad
-from ..autograd.hooks import validated
-from ..dispatch import GRAD_OFF, state
+from ..core import node as nodes
+from ..core.accumulate_grad import AccumulateGrad
+from ..core.node_hooks import validated
+from ..dispatch import interception
+from ..dispatch.state import GRAD_OFF, state
 from .arguments import Arguments, operator_name
 from .events import BACKWARD_FUNCTION, FUNCTION, USER_SCOPE
 
@@ -228,7 +228,7 @@ def next_sequence_nr() -> int:
 
 
 def _user_stack() -> list[tuple[Any, int]]:
-    from ..autograd.call_stack import current_stack
+    from ..core.user_stack import current_stack
 
     return current_stack(3)
 

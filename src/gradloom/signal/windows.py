@@ -9,17 +9,17 @@ from __future__ import annotations
 from math import pi
 from typing import TYPE_CHECKING
 
-from .. import _operators
-from ..device import strided
-from ..dtype import default, float32, float64
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch import _operators
+from ..types.device import strided
+from ..types.dtype import default, float32, float64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..device import layout as _layout
-    from ..dtype import dtype as _dtype
     from ..types import Device
+    from ..types.device import layout as _layout
+    from ..types.dtype import dtype as _dtype
 
 __all__ = [
     "bartlett",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..dispatch import DisableTorchDispatch
+from ..dispatch.state import DisableTorchDispatch
 
 __all__ = ["all_same_mode", "no_dispatch"]
 

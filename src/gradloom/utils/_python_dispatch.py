@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .. import _operators
-from ..dispatch import state
-from ..interception import PYTHON, attend, register
-from ..torch_dispatch import answer
+from ..dispatch import _operators
+from ..dispatch.interception import PYTHON, attend, register
+from ..dispatch.state import state
+from ..python_dispatch.torch_dispatch import answer
 
 __all__ = [
     "BaseTorchDispatchMode",

@@ -21,10 +21,10 @@ from weakref import WeakKeyDictionary
 
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..autograd.saved_variable import SavedVariable
-from ..dispatch import AUTOCAST, state
-from ..generator import get_rng_state, set_rng_state
-from ..tensor import Tensor
+from ..core.saved_variable import SavedVariable
+from ..core.tensor import Tensor
+from ..dispatch.state import AUTOCAST, state
+from ..random import get_rng_state, set_rng_state
 
 
 class CheckpointError(RuntimeError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 

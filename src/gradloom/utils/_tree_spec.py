@@ -172,7 +172,7 @@ def kind_of(value) -> Any:
 
 def _know_the_library_s() -> None:
     """Register the library's own tuples, when the first of them is met."""
-    from ..size import Size
+    from ..types.size import Size
 
     if Size not in CONTAINERS:
         CONTAINERS[Size] = Container(lambda t: (tuple(t), None), lambda values, _: tuple(values), _numbered, "Size")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from .. import autograd
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
-from ..dispatch import state
-from ..tensor import Tensor
+from ..core.tensor import Tensor
+from ..dispatch.state import state
 from ._recomputation import CheckpointError, Conditions, GraphExecGroup, Part, Settings
 
 if TYPE_CHECKING:

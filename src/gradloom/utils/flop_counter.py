@@ -14,7 +14,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 from .module_tracker import ModuleTracker

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from gradloom.autograd.grad_mode import is_grad_enabled
-from gradloom.tensor import Tensor
+from gradloom.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing import Any, Self
@@ -195,7 +195,7 @@ class BackwardHook:
 
     def _without_input_gradients(self):
         """No input requires a gradient, so there is no input node: the hooks run with nothing to replace."""
-        from gradloom.autograd.call_stack import level_of_user
+        from gradloom.core.user_stack import level_of_user
 
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs "

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from ..autograd.graph import register_multi_grad_hook
 from ..autograd.variable import Variable
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from ._pytree import tree_leaves
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..autograd.accumulate_grad import AccumulateGrad
-from ..autograd.edge import gradient_edge
-from ..autograd.held import described, held
-from ..autograd.node import Node
-from ..tensor import Tensor
+from ..autograd.node_summary import described, held
+from ..core.accumulate_grad import AccumulateGrad
+from ..core.edge import gradient_edge
+from ..core.node import Node
+from ..core.tensor import Tensor
 
 __all__ = ["Edge", "Graph", "Vertex", "graph"]
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import overload
 
 from gradloom._stubs import return_types
-from gradloom.device import layout, memory_format
-from gradloom.generator import Generator
+from gradloom.types.device import layout, memory_format
+from gradloom.random import Generator
 from gradloom.storage import TypedStorage, UntypedStorage
-from gradloom.tensor import Tensor
+from gradloom.core.tensor import Tensor
 from gradloom.types import Device, DType, IntList, Number
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _operators as ops
-from ...tensor import Tensor
+from ...core.tensor import Tensor
+from ...dispatch import _operators as ops
 from ..call import Call
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _operators as ops
+from ...dispatch import _operators as ops
 from ..call import Call
 from .general import pointwise, written
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NoReturn
 
-from ... import _operators as ops
+from ...core.tensor import Tensor
+from ...dispatch import _operators as ops
 from ...kernels._dims import dim_error
-from ...tensor import Tensor
 from ..answer import loop, unbatched_write
 from ..call import LIST, OPTIONAL_LIST, Call
 from ..tensor import refresh

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ... import _operators as ops
+from ...core.tensor import Tensor
+from ...dispatch import _operators as ops
 from ...functional import broadcast_shapes
-from ...tensor import Tensor
 from ..answer import loop, unbatched_write
 from ..call import Call
 from ..tensor import BatchedTensor

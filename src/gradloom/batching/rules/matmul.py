@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _operators as ops
-from ...tensor import Tensor
+from ...core.tensor import Tensor
+from ...dispatch import _operators as ops
 from ..answer import loop
 from ..call import Call
 from ..tensor import expanded
@@ -28,7 +28,7 @@ def _zeros(tensor: Tensor) -> Tensor:
     """A tensor like one example, of which the operator is to say what is wrong."""
     import numpy as np
 
-    from ...tensor import wrap
+    from ...core.tensor import wrap
 
     return wrap(np.zeros(tensor._array.shape, tensor._array.dtype))
 

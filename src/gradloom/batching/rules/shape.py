@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _operators as ops
-from ...device import channels_last, channels_last_3d, contiguous_format
+from ...dispatch import _operators as ops
 from ...kernels._dims import infer_size
+from ...types.device import channels_last, channels_last_3d, contiguous_format
 from ..answer import innermost, loop, shares, unbatched_write
 from ..call import Call
 from ..tensor import refresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import amp
 from ...amp.old_names import is_old
-from ...dtype import bfloat16, dtype as DType
+from ...types.dtype import bfloat16, dtype as DType
 
 __all__ = ["autocast", "GradScaler"]
 

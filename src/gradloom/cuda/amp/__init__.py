@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import amp
 from ...amp.old_names import is_old
-from ...dtype import dtype as DType, float16
+from ...types.dtype import dtype as DType, float16
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 

@@ -160,7 +160,7 @@ def normalize(
     Args:
         out: a Tensor that the result is written to.
     """
-    from ...reductions import norm
+    from ...functional import norm
 
     divisor = norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / divisor if out is None else ops.div(input, divisor, out=out)

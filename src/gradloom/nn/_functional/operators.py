@@ -1,6 +1,6 @@
 """The operators as `gradloom.nn` calls them: found on first use, with a clear error for a missing one."""
 
-from gradloom import _operators
+from gradloom.dispatch import _operators
 
 
 class MissingOperator(NotImplementedError, AttributeError):

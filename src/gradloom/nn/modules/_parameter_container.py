@@ -6,9 +6,9 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from gradloom.core.tensor import Tensor
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
-from gradloom.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

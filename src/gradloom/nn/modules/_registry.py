@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradloom.core.tensor import Tensor
 from gradloom.nn.modules import _calling
 from gradloom.nn.parameter import Buffer, Parameter
-from gradloom.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing import Any

@@ -9,7 +9,7 @@ import numpy as np
 
 import gradloom as gl
 
-from ...dispatch import answers
+from ...dispatch.state import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import Any
 
 import gradloom
-from gradloom.autograd.node import Node
 from gradloom.codegen.derivative_model import DifferentiableFunction
 from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.public_names import chosen_from
 from gradloom.codegen.schema import did_you_mean
+from gradloom.core.node import Node
 
 from .library import Library
 
@@ -143,12 +143,12 @@ def _entries(functions: Iterable[DifferentiableFunction]) -> list[Differentiable
 
 
 def _written_by_hand(name: str) -> Any:
-    from gradloom.autograd import node
+    from gradloom.core import node
 
     found = getattr(node, name, None)
     if isinstance(found, type) and issubclass(found, Node):
         return found
-    from gradloom.autograd import views
+    from gradloom.core import views
 
     found = getattr(views, name, None)
     if isinstance(found, type) and issubclass(found, Node):

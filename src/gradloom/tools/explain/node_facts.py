@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradloom.autograd.held import held
-from gradloom.autograd.node import Node
+from gradloom.autograd.node_summary import held
+from gradloom.core.node import Node
 
 from .places import Place
 

@@ -145,10 +145,10 @@ def _detached(tensor: Any) -> Any:
     if tensor.is_neg():
         return _detached(tensor._neg_view())._neg_view()
     if array.flags.c_contiguous:
-        return gradloom._operators.wrap(array.copy())
+        return gradloom.dispatch._operators.wrap(array.copy())
     order = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))
     compact = np.moveaxis(array, order, range(array.ndim)).copy(order="C")
-    return gradloom._operators.wrap(np.moveaxis(compact, range(array.ndim), order))
+    return gradloom.dispatch._operators.wrap(np.moveaxis(compact, range(array.ndim), order))
 
 
 def _shown(value: Any) -> str:

@@ -271,7 +271,7 @@ def _alternatives(case: Case) -> Iterator[tuple[str, Case]]:
 
 
 def _with(case: Case, place: Place, array: np.ndarray) -> Case:
-    args, kwargs = case.with_inputs((gradloom._operators.wrap(array.copy()),), [place])
+    args, kwargs = case.with_inputs((gradloom.dispatch._operators.wrap(array.copy()),), [place])
     return Case(case.operator, tuple(args), kwargs, case.label)
 
 
@@ -408,7 +408,7 @@ def squared(case: Case) -> Case | None:
     if not sizes or min(sizes) < 2 or min(sizes) == max(sizes):
         return None
     inputs = tuple(
-        gradloom._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
+        gradloom.dispatch._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
         for a in (case.read(p)._array for p in case.floats)
     )
     args, kwargs = case.with_inputs(inputs, case.floats)

@@ -236,7 +236,7 @@ class FirstOrder:
         """Backward gives the same again, and the same when its own graph is recorded; and the input's dtype."""
         leaves, outputs = self.function.graph()
         for k in self.function.kept:
-            cotangent = gradloom._operators.wrap(uneven(self.function.outputs[k]))
+            cotangent = gradloom.dispatch._operators.wrap(uneven(self.function.outputs[k]))
             runs = [
                 gradloom.autograd.grad(
                     outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True, create_graph=graph
@@ -262,7 +262,7 @@ class FirstOrder:
         saved under conditions. And gradients that are spread out in memory, or one number everywhere, are gradients."""
         leaves, outputs = self.function.graph()
         arrays = self.function.outputs
-        cotangents = [gradloom._operators.wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
+        cotangents = [gradloom.dispatch._operators.wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
         try:
             every = gradloom.autograd.grad(
                 [outputs[k] for k in self.function.kept], leaves, cotangents, allow_unused=True
@@ -283,7 +283,7 @@ class FirstOrder:
         """The gradients of the inputs at some positions, which alone need one, against those of all."""
         leaves = [
             x.requires_grad_(i in positions)
-            for i, x in enumerate(gradloom._operators.wrap(a.copy()) for a in self.function.arrays)
+            for i, x in enumerate(gradloom.dispatch._operators.wrap(a.copy()) for a in self.function.arrays)
         ]
         blamed = self.case.places[positions[0]] if len(positions) == 1 else None
         try:
@@ -354,7 +354,7 @@ class FirstOrder:
             for hide in (False, True):
                 leaves, outputs = self.function.graph()
                 cotangents = [
-                    gradloom._operators.wrap(
+                    gradloom.dispatch._operators.wrap(
                         np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k])
                     )
                     for k in kept
@@ -409,7 +409,9 @@ def _relative(a: Array, b: Array) -> float:
 def _expanded(cotangent: Any) -> Any:
     """The same numbers, all in one place of memory: what `sum().backward()` hands on."""
     array = cotangent._array
-    return gradloom._operators.wrap(np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape))
+    return gradloom.dispatch._operators.wrap(
+        np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape)
+    )
 
 
 def _spread(cotangent: Any) -> Any:
@@ -419,4 +421,4 @@ def _spread(cotangent: Any) -> Any:
         return cotangent
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0].T
     wide[...] = array
-    return gradloom._operators.wrap(wide)
+    return gradloom.dispatch._operators.wrap(wide)

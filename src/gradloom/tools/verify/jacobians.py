@@ -99,13 +99,13 @@ class Function:
 
     def graph(self) -> tuple[list[Any], list[Any]]:
         """(leaves, outputs), with the history of one call."""
-        leaves = [gradloom._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+        leaves = [gradloom.dispatch._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
         return leaves, [o for o in self.call(*leaves) if is_float(o)]
 
     def values(self, arrays: list[Array]) -> list[Array]:
         """The differentiable outputs at another point, in real coordinates."""
         with gradloom.no_grad():
-            found = [o for o in self.call(*(gradloom._operators.wrap(a) for a in arrays)) if is_float(o)]
+            found = [o for o in self.call(*(gradloom.dispatch._operators.wrap(a) for a in arrays)) if is_float(o)]
         return [to_real(np.array(found[k]._array)) for k in self.kept]
 
     def _moved(self, i: int, direction: Array, step: float) -> list[Array]:
@@ -167,7 +167,9 @@ class Function:
             arrays[i] = arrays[i] + 1j * COMPLEX_STEP * v.reshape(arrays[i].shape)
             try:
                 with gradloom.no_grad():
-                    found = [o for o in self.call(*(gradloom._operators.wrap(a) for a in arrays)) if is_float(o)]
+                    found = [
+                        o for o in self.call(*(gradloom.dispatch._operators.wrap(a) for a in arrays)) if is_float(o)
+                    ]
             except Exception:  # whatever it refuses complex numbers with
                 return None
             if len(found) != len(self.outputs) or any(found[k]._array.dtype.kind != "c" for k in self.kept):
@@ -197,7 +199,7 @@ class Function:
         Raises:
             WrongShape: if one has not the shape of its input.
         """
-        cotangent = gradloom._operators.wrap(from_real(u, like))
+        cotangent = gradloom.dispatch._operators.wrap(from_real(u, like))
         found = gradloom.autograd.grad(output, leaves, cotangent, retain_graph=True, allow_unused=True)
         for i, (x, g) in enumerate(zip(leaves, found, strict=True)):
             if g is not None and g._array.shape != x._array.shape:
@@ -216,9 +218,11 @@ class Function:
     def pushed(self, directions: Mapping[int, Array]) -> list[Array]:
         """For each differentiable output, its tangent for tangents of some inputs; zeros where there is none."""
         with forward_ad.dual_level():
-            inputs = [gradloom._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+            inputs = [gradloom.dispatch._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
             for i, v in directions.items():
-                inputs[i] = forward_ad.make_dual(inputs[i], gradloom._operators.wrap(from_real(v, self.arrays[i])))
+                inputs[i] = forward_ad.make_dual(
+                    inputs[i], gradloom.dispatch._operators.wrap(from_real(v, self.arrays[i]))
+                )
             found = [o for o in self.call(*inputs) if is_float(o)]
             tangents = [forward_ad.unpack_dual(found[k]).tangent for k in self.kept]
             return [

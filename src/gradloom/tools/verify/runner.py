@@ -195,7 +195,7 @@ def _derived(case: Case) -> Iterator[Case]:
             return
         for label, index in (("0-dim", (0,) * len(shape)), ("zero-size", (slice(0, 0),))):
             inputs = tuple(
-                gradloom._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
+                gradloom.dispatch._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
                 for p in case.floats
             )
             args, kwargs = case.with_inputs(inputs, case.floats)
@@ -214,11 +214,11 @@ def _emptied(case: Case) -> Iterator[Case]:
     sizes = {t.shape[0] for t in found if t.ndim}
     says_sizes = any(a.python_name.endswith("sizes") for a in case.operator.schema.inputs)
     if len(sizes) == 1 and sizes != {0} and all(t.ndim for t in found) and not says_sizes:
-        other = case.changed(lambda t: gradloom._operators.wrap(t._array[:0].copy()), "zero-size")
+        other = case.changed(lambda t: gradloom.dispatch._operators.wrap(t._array[:0].copy()), "zero-size")
         if _runs(other):
             yield other
     if len(found) == 1 and found[0].ndim and 0 not in found[0].shape:
-        other = case.changed(lambda t: gradloom._operators.wrap(np.array(t._array.reshape(-1)[0])), "0-dim")
+        other = case.changed(lambda t: gradloom.dispatch._operators.wrap(np.array(t._array.reshape(-1)[0])), "0-dim")
         if _runs(other) and all(np.isfinite(t._array).all() for t in tensors(other.plain()) if is_float(t)):
             yield other
 
@@ -228,7 +228,7 @@ def _complex(tensor: Any) -> Any:
         return tensor
     array = tensor._array
     random = np.random.default_rng((11, array.size))
-    return gradloom._operators.wrap(np.asarray(array + 1j * random.uniform(0.2, 0.8, array.shape)))
+    return gradloom.dispatch._operators.wrap(np.asarray(array + 1j * random.uniform(0.2, 0.8, array.shape)))
 
 
 def _runs(case: Case) -> bool:

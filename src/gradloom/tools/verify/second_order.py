@@ -26,7 +26,7 @@ class SecondOrder:
         inputs = case.inputs()
         outputs = [o for o in case.call(*inputs) if o.requires_grad]
         self.outputs = len(outputs)
-        self.vectors = [gradloom._operators.wrap(uneven(o._array)).requires_grad_() for o in outputs]
+        self.vectors = [gradloom.dispatch._operators.wrap(uneven(o._array)).requires_grad_() for o in outputs]
         self.reached: list[int] = []
         if outputs:
             found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)

@@ -105,7 +105,7 @@ def _strided(tensor: Any) -> Any:
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0]
     spread = wide.T
     spread[...] = array
-    return gradloom._operators.wrap(spread)
+    return gradloom.dispatch._operators.wrap(spread)
 
 
 def check_broadcast(case: Case) -> Iterator[Fault]:
@@ -127,7 +127,7 @@ def check_broadcast(case: Case) -> Iterator[Fault]:
         large = [np.broadcast_to(v, shape).copy() for v in small]
         both = []
         for arrays in (small, large):
-            inputs = tuple(gradloom._operators.wrap(a) for a in arrays)
+            inputs = tuple(gradloom.dispatch._operators.wrap(a) for a in arrays)
             args, kwargs = case.with_inputs(inputs, case.floats)
             both.append(Case(case.operator, tuple(args), kwargs, f"`{place}` broadcast"))
         try:

@@ -90,7 +90,9 @@ def nll_backward(targets, forward):
     def samples():
         for scores, classes, weight, ignored in targets():
             for reduction in (NONE, MEAN, SUM):
-                output, total = getattr(gradloom._operators, forward)(scores, classes, weight, reduction, ignored)
+                output, total = getattr(gradloom.dispatch._operators, forward)(
+                    scores, classes, weight, reduction, ignored
+                )
                 grad = tensor(*output.shape)
                 yield (grad, scores, classes, weight, reduction, ignored, total), {}
 
@@ -134,7 +136,7 @@ def multilabel():
 
 def multilabel_backward():
     for (x, target, reduction), kwargs in multilabel():
-        output, is_target = gradloom._operators.multilabel_margin_loss_forward(x, target, reduction)
+        output, is_target = gradloom.dispatch._operators.multilabel_margin_loss_forward(x, target, reduction)
         yield (tensor(*output.shape), x, target, reduction, is_target), kwargs
 
 
@@ -201,7 +203,7 @@ def ctc_backward(lengths=tuple):
     def samples():
         for args, _ in ctc(lengths, reduction=False)():
             log_probs, targets, frames, labels, blank, zero_infinity = args
-            loss, alpha = gradloom._operators._ctc_loss(*args)
+            loss, alpha = gradloom.dispatch._operators._ctc_loss(*args)
             yield (tensor(2), log_probs, targets, frames, labels, loss, alpha, blank, zero_infinity), {}
 
     return samples

@@ -31,7 +31,7 @@ def max_pool_backward(dims):
     def make():
         x = spread(1, 1, *SIZES[dims])
         settings = (2,) * dims, (2,) * dims, (0,) * dims, (1,) * dims, False
-        out, indices = getattr(gradloom._operators, f"max_pool{dims}d_with_indices")(x, *settings)
+        out, indices = getattr(gradloom.dispatch._operators, f"max_pool{dims}d_with_indices")(x, *settings)
         yield (gradloom.ones_like(out), x, *settings, indices), {}
 
     return make
@@ -50,7 +50,10 @@ def avg_pool_backward(dims):
     def make():
         x = spread(1, 1, *SIZES[dims])
         settings = (2,) * dims, (1,) * dims, (0,) * dims, False, True, None
-        yield (gradloom.ones_like(getattr(gradloom._operators, f"avg_pool{dims}d")(x, *settings)), x, *settings), {}
+        yield (
+            (gradloom.ones_like(getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)), x, *settings),
+            {},
+        )
 
     return make
 
@@ -73,7 +76,7 @@ def adaptive_avg_backward(dims):
 def adaptive_max_backward(dims):
     def make():
         x = spread(1, 1, *SIZES[dims])
-        out, indices = getattr(gradloom._operators, f"adaptive_max_pool{dims}d")(x, (2,) * dims)
+        out, indices = getattr(gradloom.dispatch._operators, f"adaptive_max_pool{dims}d")(x, (2,) * dims)
         yield (gradloom.ones_like(out), x, indices), {}
 
     return make
@@ -83,7 +86,7 @@ def unpool(dims):
     def make():
         small = (2,) * dims
         settings = (small, small, (0,) * dims, (1,) * dims, False)
-        out, indices = getattr(gradloom._operators, f"max_pool{dims}d_with_indices")(
+        out, indices = getattr(gradloom.dispatch._operators, f"max_pool{dims}d_with_indices")(
             spread(1, 1, *(4,) * dims), *settings
         )
         yield (out, indices, (4,) * dims, *((small, (0,) * dims) if dims == 3 else ())), {}

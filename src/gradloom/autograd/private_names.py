@@ -1,0 +1,174 @@
+"""Names of torch.autograd with an underscore that programs import all the same, and those that live elsewhere here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..core import engine
+from ..core.node import Node
+from ..core.roots import as_tuple, is_edge, roots_and_gradients
+from ..core.saved_variable import SavedTensor as SavedTensor
+from ..dispatch import _operators
+from ..dispatch.state import SAVED_HOOKS, state
+from ..profiler import (
+    DeviceType as DeviceType,
+    ProfilerActivity as ProfilerActivity,
+    kineto_available as kineto_available,
+)
+from ..profiler.recorder import next_sequence_nr
+from .saved_tensor_hooks import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from ..core.tensor import Tensor
+    from ..types.size import Size
+
+
+def _is_checkpoint_valid() -> bool:
+    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    return engine.is_checkpoint_valid()
+
+
+def _make_grads(
+    outputs: Sequence[Any], grads: Sequence[Tensor | None], is_grads_batched: bool = False
+) -> tuple[Tensor | None, ...]:
+    """A gradient for each output to start a backward pass from.
+
+    Args:
+        outputs: Tensors or GradientEdges.
+        grads: what was given for each; None for outputs of one element.
+        is_grads_batched: whether the gradients have a first dimension more, over which vmap goes; they are only checked
+            then.
+
+    Raises:
+        RuntimeError: if one does not fit its output, or is missing.
+    """
+    if is_grads_batched:
+        for output, grad in zip(outputs, grads, strict=True):
+            if grad is not None:
+                of_output, of_grad = _calculate_shape(output, grad, True)
+                if of_output != of_grad:
+                    raise RuntimeError(
+                        "If `is_grads_batched=True`, we interpret the first dimension of each "
+                        "grad_output as the batch dimension. Mismatch in shape: a grad_output has a "
+                        f"shape of {tuple(grad.shape)} and its output one of {tuple(of_output)}."
+                    )
+        return tuple(grads)
+    return tuple(roots_and_gradients(as_tuple(outputs), tuple(grads))[1])
+
+
+def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Size, Size]:
+    """The shapes of an output and of its gradient, without the dimension that vmap goes over.
+
+    Args:
+        output: a Tensor or a GradientEdge.
+        grad: its gradient.
+        is_grads_batched: whether that has a first dimension more.
+    """
+    from ..types.size import Size
+
+    shape = Size(output.node.input_metadata[2 * output.output_nr]) if is_edge(output) else output.shape
+    return shape, grad.shape[1:] if is_grads_batched else grad.shape
+
+
+def _tensor_or_tensors_to_tuple(
+    tensors: Tensor | Sequence[Tensor | None] | None, length: int
+) -> tuple[Tensor | None, ...]:
+    """A tuple of one Tensor, of several, or of as many None as asked for.
+
+    Args:
+        tensors: a Tensor, a sequence of them, or None.
+        length: the number of None.
+    """
+    if tensors is None:
+        return (None,) * length
+    return (tensors,) if isinstance(tensors, _operators.Tensor) else tuple(tensors)
+
+
+def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
+    """The node into which a tensor's gradient flows: its grad_fn or, for a leaf, its AccumulateGrad.
+
+    Args:
+        tensor: a Tensor or a GradientEdge.
+
+    Raises:
+        AssertionError: if it does not require grad.
+    """
+    from ..core.edge import gradient_edge
+
+    node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
+    if node is None:
+        raise AssertionError("Expected gradient function to be set: the tensor does not require grad")
+    return node
+
+
+def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
+    """Log each node when it runs: at level DEBUG, to the logger `gradloom.autograd.graph`.
+
+    Args:
+        t_outputs: Tensors or GradientEdges, from which the graph is walked.
+
+    Returns:
+        A function that takes the hooks away again.
+    """
+    import logging
+
+    log = logging.getLogger("gradloom.autograd.graph")
+
+    def tell(grads: Sequence[Tensor | None]) -> None:
+        log.debug("Executing: %s with grad_outputs: [%s]", state.graph_task.node, ", ".join(map(_in_short, grads)))
+
+    seen: set[Node] = set()
+    waiting = [_get_grad_fn_or_grad_acc(output) for output in t_outputs]
+    handles = []
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            handles.append(node.register_prehook(tell))
+            waiting += [following for following, _ in node.next_edges if following is not None]
+
+    def unregister() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return unregister
+
+
+def _in_short(grad: Tensor | None) -> str:
+    """A gradient as `f32[2, 3]`."""
+    if grad is None:
+        return "None"
+    numpy_type = grad._array.dtype
+    kind = "bf" if numpy_type.name == "bfloat16" else "b" if numpy_type.kind == "b" else numpy_type.kind
+    return f"{kind}{numpy_type.itemsize * 8}{list(grad.shape)}"
+
+
+def _get_sequence_nr() -> int:
+    """The sequence number that the next node will get."""
+    return next_sequence_nr()
+
+
+def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+    """Let tensors that are saved from now on go through hooks.
+
+    Args:
+        pack_hook, unpack_hook: as for saved_tensors_hooks.
+
+    Raises:
+        RuntimeError: if hooks are disabled.
+    """
+    saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
+
+
+def _pop_saved_tensors_default_hooks() -> None:
+    """Take away the hooks that were pushed last.
+
+    Raises:
+        RuntimeError: if there are none.
+    """
+    if not state.saved_tensor_hooks:
+        raise RuntimeError("_pop_saved_tensors_default_hooks(): no hooks are there; each pop belongs to a push")
+    state.saved_tensor_hooks = state.saved_tensor_hooks[:-1]
+    if not state.saved_tensor_hooks:
+        state.flags &= ~SAVED_HOOKS

@@ -1,0 +1,113 @@
+"""The format of `torch.save` from before PyTorch 1.6, which `_use_new_zipfile_serialization=False` still writes.
+
+A file is a row of pickles: a magic number, a version, facts about the machine, the object, and the keys of its
+storages; after them comes each storage, as the number of its elements in eight bytes and the elements. In the object, a
+storage is a persistent id `("storage", torch.FloatStorage, key, location, number of elements, None)`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..memory.ownership import flat
+from ..serialization import Unpickler, check_location
+
+MAGIC = 0x1950A86A20F9469CFC6C
+_VERSION = 1001
+
+
+def write(file: BinaryIO, pickled: bytes, storages: dict[int, Any]) -> None:
+    """Write an object.
+
+    Args:
+        file: open for writing bytes.
+        pickled: the object.
+        storages: {id: (key, owner of the memory, dtype)}.
+    """
+    sizes = {"short": 2, "int": 4, "long": 8}
+    for value in (
+        MAGIC,
+        _VERSION,
+        {"protocol_version": _VERSION, "little_endian": sys.byteorder == "little", "type_sizes": sizes},
+    ):
+        file.write(pickle.dumps(value, 2))
+    file.write(pickled)
+    kept = sorted(storages.values(), key=lambda stored: stored[0])
+    file.write(pickle.dumps([key for key, _, _ in kept], 2))
+    for _, base, kind in kept:
+        memory = np.ascontiguousarray(flat(base)).view(np.uint8)
+        file.write((memory.nbytes // kind.itemsize).to_bytes(8, sys.byteorder))
+        file.write(memory.tobytes())
+
+
+def read(file: BinaryIO, map_location: Any, weights_only: bool) -> Any:
+    """Read an object.
+
+    Args:
+        file: open for reading bytes, at its start.
+        map_location, weights_only: as for `load`.
+
+    Raises:
+        RuntimeError: if it is not such a file, is damaged, or was written where bytes are in another order.
+        UnpicklingError: for a name that is not allowed.
+    """
+    try:
+        magic = Unpickler(file, map_location, True).load()
+    except Exception as error:
+        raise _not_ours() from error
+    if magic != MAGIC:
+        raise _not_ours()
+    try:
+        version = Unpickler(file, map_location, True).load()
+        facts = Unpickler(file, map_location, True).load()
+        if version != _VERSION:
+            raise RuntimeError(f"load(): the file is of protocol version {version}, not {_VERSION}")
+        if facts["little_endian"] != (sys.byteorder == "little"):
+            raise RuntimeError("load(): the file is of a machine with another order of bytes")
+        unpickler = _Unpickler(file, map_location, weights_only)
+        found = unpickler.load()
+        for key in Unpickler(file, map_location, True).load():
+            memory, item = unpickler.memory[key]
+            count = int.from_bytes(file.read(8), sys.byteorder)
+            data = file.read(count * item)
+            if len(data) != memory.nbytes:
+                raise RuntimeError(
+                    f"load(): the file is damaged: storage {key} has {len(data)} bytes instead of {memory.nbytes}"
+                )
+            memory[...] = np.frombuffer(data, np.uint8)
+    except (EOFError, KeyError, TypeError, ValueError, MemoryError) as error:
+        raise RuntimeError(f"load(): the file is damaged: {error}") from error
+    return found
+
+
+def _not_ours() -> RuntimeError:
+    return RuntimeError(
+        "load(): this is no file of save(): it is neither a zip archive nor of PyTorch's format from "
+        "before version 1.6, or it is damaged"
+    )
+
+
+class _Unpickler(Unpickler):
+    """Makes room for storages, whose elements come later."""
+
+    def __init__(self, file: BinaryIO, map_location: Any, weights_only: bool) -> None:
+        super().__init__(file, map_location, weights_only)
+        self.memory: dict[str, tuple[np.ndarray, int]] = {}
+
+    def persistent_load(self, saved: Any) -> Any:
+        if not isinstance(saved, tuple) or len(saved) != 6 or saved[0] != "storage":
+            raise RuntimeError(f"load(): unknown persistent id {saved!r}")
+        _, kind, key, location, count, part = saved
+        item = getattr(kind, "itemsize", 1)
+        if key not in self.memory:
+            check_location(location, self.map_location)
+            self.memory[key] = np.empty(count * item, np.uint8), item
+        memory = self.memory[key][0]
+        if part is not None:  # a view of a storage, as in PyTorch's first years
+            _, offset, length = part
+            memory = memory[offset * item : (offset + length) * item]
+        return memory, kind if hasattr(kind, "itemsize") else None

@@ -1,0 +1,69 @@
+"""The classes of PyTorch's first years: `FloatTensor([1, 2])`, `LongTensor(2, 3)`, `isinstance(x, DoubleTensor)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..core.tensor import Tensor
+from ..tensors.construction import legacy_tensor
+from ..types.dtype import ALL, dtype, legacy_type_name, set_default_dtype
+
+
+class _TensorType(type):
+    """A class without instances of its own: calling it makes a Tensor of its dtype, which is then an instance of it."""
+
+    dtype: dtype
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return legacy_tensor(Tensor, args, kwargs, cls.dtype)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+if TYPE_CHECKING:  # for annotations; `tensor_type` makes them when they are first asked for
+
+    class FloatTensor(Tensor): ...
+
+    class DoubleTensor(Tensor): ...
+
+    class HalfTensor(Tensor): ...
+
+    class BFloat16Tensor(Tensor): ...
+
+    class ByteTensor(Tensor): ...
+
+    class CharTensor(Tensor): ...
+
+    class ShortTensor(Tensor): ...
+
+    class IntTensor(Tensor): ...
+
+    class LongTensor(Tensor): ...
+
+    class BoolTensor(Tensor): ...
+
+
+def set_default_tensor_type(t: type | str) -> None:
+    """Make the dtype of a class such as FloatTensor, or of its name "torch.FloatTensor", the default; see
+    set_default_dtype, which says it better.
+
+    Raises:
+        TypeError: if it is not a floating-point class.
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    wanted = next((d for d in ALL if legacy_type_name(d).rpartition(".")[2] == name.rpartition(".")[2]), None)
+    if wanted is None:
+        raise TypeError(f"invalid type object: {t!r} is not a tensor type such as torch.FloatTensor")
+    set_default_dtype(wanted)
+
+
+def tensor_type(name: str) -> Any:
+    """The class of that name, such as "FloatTensor"; None if there is none."""
+    for found in ALL:
+        if legacy_type_name(found) == f"torch.{name}":
+            return _TensorType(name, (), {"dtype": found, "__doc__": f"Makes tensors of type {found}."})
+    return None

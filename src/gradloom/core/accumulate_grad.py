@@ -1,0 +1,182 @@
+"""AccumulateGrad: the end of the graph at a leaf, which adds the gradients that arrive to `.grad`.
+
+A first gradient that nobody else can see becomes `.grad` itself, without a copy. Whether that is so is told by counting
+references: `_calibrate` learns, when this is imported, how many the engine itself holds. So `_own`, `_references` and
+the line that calls them belong together, and may hold no further reference to a gradient.
+"""
+
+from __future__ import annotations
+
+from _thread import RLock
+from itertools import count
+from sys import getrefcount
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
+from ..memory.ownership import with_bits
+from .node import NO_EDGE, Node, bump_version
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _AsTheyCome:
+    """The sequence number of leaves. The engine negates the number of a node whose gradients are complete: then it is
+    less than those of other nodes, so that memory is given back early, and greater than those of leaves before it.
+    """
+
+    __slots__ = ()
+    __neg__ = count(-(1 << 62)).__next__
+
+
+AS_THEY_COME = _AsTheyCome()
+
+
+class AccumulateGrad(Node):
+    """Sink of the graph: adds what arrives to the leaf's `.grad`."""
+
+    __slots__ = ("variable", "lock")
+
+    def __init__(self, variable: Any) -> None:
+        array = variable._array
+        self.lock = RLock()  # several threads may run backward passes that end here
+        self.variable = variable
+        self.next_edges = ()
+        self.sequence_nr = AS_THEY_COME  # type: ignore[assignment]
+        of_its_own = variable._grad_dtype
+        self.input_metadata = (array.shape, array.dtype if of_its_own is None else of_its_own[0])
+        self.hooks = None
+        if variable._backward_hooks is not None:
+            self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
+
+    def _sequence_nr(self) -> int:
+        return (1 << 64) - 1 if self.sequence_nr is AS_THEY_COME else self.sequence_nr  # type: ignore[comparison-overlap]
+
+    def apply(self, grads: Any, edges: Any) -> Any:
+        variable = self.variable
+        grad = grads[0]
+        if grad is not None and variable._edge is not NO_EDGE:  # of which the latter was detached since
+            with self.lock:
+                held = variable._grad
+                if held is None:
+                    if state.flags & GRAD_OFF:
+                        # Expected references to a gradient that nobody else can see: see `_calibrate`.
+                        grads[0] = None
+                        variable._grad = _own(grad, variable)
+                    else:
+                        variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
+                elif not state.flags & GRAD_OFF:
+                    variable._grad = _operators.add(held, grad)
+                elif state.flags & FORWARD_AD:  # either may have a tangent
+                    _operators.add_(held, grad)
+                elif (
+                    held._array.flags.c_contiguous
+                    and self.input_metadata[1] is not None
+                    and held._array.__class__ is np.ndarray
+                ):
+                    try:
+                        np.add(held._array, grad._array, out=held._array)
+                    except ValueError:  # `data` has another shape since
+                        _operators.add_(held, grad)
+                    else:
+                        bump_version(held)
+                else:
+                    _operators.add_(held, grad)  # which refuses memory that overlaps itself
+        hooks = variable._post_accumulate_grad_hooks
+        if hooks:
+            for hook in list(hooks.values()):
+                if hook(variable) is not None:
+                    raise RuntimeError(
+                        "Tensor post accumulate grad hooks should return None: there is nothing left "
+                        "to replace; set .grad instead"
+                    )
+        return ()
+
+
+def _references(grad):
+    """How often a tensor, its array and the array's owner are referred to, seen from a callee."""
+    array = grad._array
+    base = array.base
+    if base is None:
+        return getrefcount(grad), getrefcount(array), 0
+    return getrefcount(grad), getrefcount(array), getrefcount(base)
+
+
+def _own(grad, variable):
+    """`grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy.
+
+    A gradient whose memory is not laid out as the variable's is copied into that layout.
+    """
+    array = grad._array
+    if array.__class__ is not np.ndarray:
+        return _operators.detach(grad)
+    base = array.base
+    of_tensor, of_array, of_base = _references(grad)
+    alone = (
+        of_tensor <= _ALONE[0]
+        and of_array <= _ALONE[1]
+        and of_base <= _ALONE[2]
+        and grad.__class__ is _operators.Tensor
+        and grad._edge is NO_EDGE
+        and grad._view is None
+        and (base is None or (base.__class__ is np.ndarray and base.size == array.size))
+    )
+    if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
+        return grad
+    out = _laid_out_as(variable, array)
+    if type(array) is not np.ndarray and array.strides == variable._array.strides:  # it keeps its bits
+        out = with_bits(out, array.conj_bit, array.neg_bit)
+    out[...] = array
+    return _operators.wrap(out)
+
+
+def _laid_out_as(variable, array):
+    """Memory for a copy of `array`, with the variable's layout unless that has a shape since that `array` does not
+    broadcast to."""
+    like = variable._array
+    if like.flags.c_contiguous and like.shape == array.shape:
+        return np.empty(array.shape, array.dtype)
+    from ..kernels._layout import new_like
+    from ..kernels._overlap import is_dense
+    from .gradient_checks import expandable
+
+    if like.shape != array.shape and not expandable(array.shape, like.shape):
+        return np.empty(array.shape, array.dtype)
+    return new_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
+
+
+_ALONE = (0, 0, 0)
+
+
+def _calibrate():
+    """Learn the reference counts of a gradient that only the engine holds (they differ between Python versions)."""
+    global _ALONE
+    seen = []
+
+    class Probe:
+        __slots__ = ("_array",)
+
+    def own(grad, variable):
+        array = grad._array
+        base = array.base
+        seen.append(_references(grad))
+        return array, base
+
+    def apply(grads):
+        grad = grads[0]
+        grads[0] = None
+        own(grad, None)
+
+    for make in (lambda: np.empty(2), lambda: np.empty((2, 2)).reshape(4)):
+        probe = Probe()
+        probe._array = make()
+        grads = [probe]
+        del probe
+        apply(grads)
+    _ALONE = (seen[0][0], seen[0][1], seen[1][2])
+
+
+_calibrate()

@@ -1,0 +1,370 @@
+"""The engine: runs the backward graph from its roots to its leaves.
+
+Note [One backward pass]
+1. `_dependencies` walks the graph once and counts, for every node, the edges that lead to it.
+2. If only some gradients are wanted (`inputs=`), `_plan` marks the nodes on a path to one of them.
+3. Nodes whose edges have all delivered wait in a heap, latest made first. Each is taken, its hooks and its `apply` run,
+   and each gradient is checked against what the next node expects and added to that node's buffer.
+
+The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any. A pass inside
+a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (core/reentrant.py).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heappushpop
+from itertools import count
+from sys import getrefcount
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from . import node_hooks as hook_calls
+from .accumulate_grad import AS_THEY_COME
+from .gradient_checks import validate_gradient
+from .node import NO_EDGE, GraphRoot, Node
+
+_task_id = count().__next__
+LEVELS_PER_THREAD = 20  # passes inside passes that share a stack, of which each takes a dozen frames or more
+
+
+class GraphTask:
+    """One backward pass."""
+
+    __slots__ = (
+        "id",
+        "keep_graph",
+        "create_graph",
+        "plan",
+        "callbacks",
+        "pending",
+        "node",
+        "outer",
+        "depth",
+        "root",
+        "notes",
+    )
+
+    def __init__(self, root: Node, keep_graph: bool, create_graph: bool, plan=None):
+        self.id = _task_id()
+        self.root = root
+        self.keep_graph = keep_graph
+        self.create_graph = create_graph
+        self.plan = plan
+        self.callbacks = []
+        self.pending = None  # see `_dependencies`
+        self.node = None  # the node that is running
+        self.outer = state.graph_task
+        self.depth = 0 if self.outer is None else self.outer.depth + 1
+        self.notes = {}  # of hooks that are called several times in a pass
+
+
+class Plan:
+    """Which nodes run and which gradients are kept when only some are wanted."""
+
+    __slots__ = ("captures", "needed", "results")
+
+    def __init__(self, edges, ends):
+        self.captures = {}  # node -> [(input_nr, position in results)]
+        self.results = [None] * len(edges)
+        for position, (node, nr) in enumerate(edges):
+            self.captures.setdefault(node, []).append((nr, position))
+        self.needed = set(ends)  # nodes that must run: what is wanted lies behind them, or they were asked for
+
+    def wants(self, node) -> bool:
+        """Whether the node runs or a gradient that arrives there is kept."""
+        return node in self.needed or bool(self.captures.get(node))
+
+    def wanted(self, edges: tuple) -> tuple:
+        """The next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
+        needed, captures = self.needed, self.captures
+        for node, _ in edges:
+            if node is not None and node not in needed and node not in captures:
+                return tuple([e if e[0] in needed or e[0] in captures else NO_EDGE for e in edges])
+        return edges
+
+    def capture(self, node, grads):
+        for nr, position in self.captures[node]:
+            self.results[position] = grads[nr]
+
+
+def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, run_only=None):
+    """Run a backward pass.
+
+    Args:
+        roots: edges `(node, output_nr)` to start from.
+        root_grads: a Tensor for each root.
+        keep_graph: keep saved tensors for another pass.
+        create_graph: record the pass itself, so that it can be differentiated again.
+        capture_edges: edges whose gradients are wanted; then only what leads to them runs.
+        run_only: edges of which the nodes are to run, and only what leads to them. With neither, everything runs.
+
+    Returns:
+        The captured gradients (None where a wanted edge was not reached), in the order of capture_edges.
+    """
+    if len(roots) == 1:
+        root, nr = roots[0]
+        buffer = [None] * (len(root.input_metadata) // 2)
+        buffer[nr] = root_grads[0]
+    else:
+        root, buffer = GraphRoot(roots, root_grads), []
+    plan = None
+    if capture_edges is not None or run_only is not None:
+        plan = Plan(capture_edges or (), [node for node, _ in run_only or ()])
+        _mark_needed(root, plan)
+        if root not in plan.needed:
+            plan.captures.setdefault(root, [])  # a root's tensor hooks see its gradient even if nothing is wanted of it
+    task = GraphTask(root, keep_graph, create_graph, plan)
+    task.pending = _dependencies(root)
+    flags = state.flags
+    state.graph_task = task
+    state.flags = (flags if flags & INFERENCE else flags & ~GRAD_OFF) if create_graph else flags | GRAD_OFF
+    try:
+        if task.depth and not task.depth % LEVELS_PER_THREAD:
+            from .reentrant import in_another_thread
+
+            in_another_thread(_finish, task, root, buffer)
+        else:
+            _finish(task, root, buffer)
+    except Exception as error:
+        from .error_notes import explain
+
+        explain(error, _run.__code__)
+        raise
+    finally:
+        state.graph_task = task.outer
+        state.flags = flags
+    return plan.results if plan is not None else None
+
+
+def _finish(task: GraphTask, root: Node, buffer: list) -> None:
+    _run(task, root, buffer)
+    task.node = None
+    while task.callbacks:
+        task.callbacks.pop(0)()
+
+
+def _dependencies(root) -> dict:
+    """For each node that can be reached from `root`: None if one edge leads to it, else
+    [how many edges do, its buffer (none yet), -1].
+
+    The last is the number of the gradient in the buffer that nobody else holds, so that it may be added to in place.
+    Edges that lead nowhere are counted too, under None: that spares a test for each of the others.
+    """
+    found: dict = {None: [0, None, -1]}
+    stack = [root]
+    pop, push = stack.pop, stack.append
+    while stack:
+        for node, _ in pop().next_edges:
+            if node not in found:
+                found[node] = None
+                push(node)
+            else:
+                entry = found[node]
+                if entry is None:
+                    found[node] = [2, None, -1]
+                else:
+                    entry[0] += 1
+    return found
+
+
+def _mark_needed(root, plan: Plan) -> None:
+    """Add to `plan.needed` the nodes from which a wanted edge or node can be reached (without recursion)."""
+    needed = plan.needed
+    wanted = needed.union(plan.captures)
+    reaches: dict = {}
+    stack = [(root, iter(root.next_edges))]
+    reaches[root] = False
+    while stack:
+        node, edges = stack[-1]
+        for following, _ in edges:
+            if following is None:
+                continue
+            if following not in reaches:
+                reaches[following] = False
+                stack.append((following, iter(following.next_edges)))
+                break
+            if reaches[following] or following in wanted:
+                reaches[node] = True
+        else:
+            stack.pop()
+            if stack and (reaches[node] or node in wanted):
+                reaches[stack[-1][0]] = True
+    needed.update(node for node, flag in reaches.items() if flag)
+
+
+def _run(task: GraphTask, node: Node, grads: list) -> None:
+    """The loop. It runs once per node, so everything it needs is local, and a node that becomes ready while no other
+    is waits in `next_node` rather than in the heap."""
+    pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
+    add = np.add
+    ready: list = []
+    watched = state.flags & (ANOMALY | INTERCEPT)
+    while True:
+        task.node = node
+        next_node = None
+        if plan is not None and node in plan.captures:
+            if node.hooks is not None and node not in plan.needed:
+                hook_calls.on_tensors(node.hooks, grads)
+            plan.capture(node, grads)
+        if plan is None or node in plan.needed:
+            edges = node.next_edges
+            wanted = edges if plan is None else plan.wanted(edges)
+            outputs = (
+                node.apply(grads, wanted) if node.hooks is None and not watched else hook_calls.run(node, grads, wanted)
+            )
+            if not keep_graph:
+                release = node.release_variables
+                if release is not None:
+                    release()
+            for (following, nr), grad in zip(edges, outputs):  # noqa: B905 (`strict` costs as much again)
+                if following is None:
+                    continue
+                metadata = following.input_metadata
+                if grad is not None:
+                    array = grad._array
+                    at = nr + nr
+                    if array.shape != metadata[at] or array.dtype is not metadata[at + 1]:
+                        grad = validate_gradient(
+                            grad, metadata[at], metadata[at + 1], node, edges.index((following, nr))
+                        )
+                        array = grad._array
+                entry = pending[following]
+                held = None if entry is None else entry[1]
+                if held is None:
+                    if len(metadata) == 2:
+                        held = [grad]
+                    else:
+                        held = [None] * (len(metadata) // 2)
+                        held[nr] = grad
+                    if entry is not None:
+                        entry[1] = held
+                elif held[nr] is None:
+                    held[nr] = grad
+                elif grad is not None:
+                    if entry[2] == nr:
+                        total = held[nr]._array
+                        try:
+                            add(total, array, total)
+                        except RuntimeError:  # one of the two has no values of its own; see interception.Metadata
+                            accumulate(entry, nr, grad)
+                    else:
+                        accumulate(entry, nr, grad)
+                if entry is not None:
+                    entry[0] -= 1
+                    if entry[0] == 0:
+                        entry[1] = entry = None
+                if entry is None:
+                    if next_node is None and not ready:
+                        next_node, next_grads = following, held
+                    else:
+                        heappush(ready, (-following.sequence_nr, following, held))
+            array = total = grad = outputs = held = grads = None  # what only a buffer holds may be reused in place
+        if next_node is None:
+            if not ready:
+                return
+            _, node, grads = heappop(ready)
+        elif ready and next_node.sequence_nr is not AS_THEY_COME:
+            _, node, grads = heappushpop(ready, (-next_node.sequence_nr, next_node, next_grads))
+        else:
+            node, grads = next_node, next_grads
+        next_grads = None
+
+
+def accumulate(entry: list, nr: int, grad) -> None:
+    """Add `grad` to gradient `nr` of a buffer; in place, from then on too, if nobody else can see the sum so far.
+
+    Args:
+        entry: [edges left, buffer, number of the gradient whose sum only the buffer holds]; see `_dependencies`.
+    """
+    held = entry[1]
+    if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
+        total = held[nr]
+        array = total._array
+        if (
+            getrefcount(total) <= _ALONE[0]
+            and getrefcount(array) <= _ALONE[1]
+            and array.base is None
+            and total.__class__ is _operators.Tensor
+            and total._vc is None
+            and array.flags.writeable
+        ):
+            np.add(array, grad._array, array)
+        else:
+            held[nr] = _operators.add(total, grad)
+        entry[2] = nr
+    else:
+        held[nr] = _operators.add(held[nr], grad)
+
+
+def _calibrate():
+    """Reference counts of a sum that only its buffer holds, as `accumulate` sees them."""
+
+    class Probe:
+        __slots__ = ("_array",)
+
+    def look(entry, nr, grad):
+        held = entry[1]
+        total = held[nr]
+        array = total._array
+        return getrefcount(total), getrefcount(array)
+
+    probe = Probe()
+    probe._array = np.empty(2)
+    held = [probe]
+    del probe
+    return look([1, held], 0, None)
+
+
+_ALONE = _calibrate()
+
+
+def queue_callback(callback) -> None:
+    """Call `callback()` when the backward pass that this thread is running has finished.
+
+    Raises:
+        RuntimeError: outside of a backward pass.
+    """
+    task = state.graph_task
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    task.callbacks.append(callback)
+
+
+def will_run(node) -> bool:
+    """Whether the backward pass that this thread is running runs a node, or hands out a gradient that arrives there."""
+    task = state.graph_task
+    reached = node in task.pending or node is task.root
+    return reached and (task.plan is None or task.plan.wants(node))
+
+
+def execution_order(task: GraphTask) -> list[Node]:
+    """The nodes that a backward pass runs or hands out gradients of, from its first to its last, as `_run` takes them.
+
+    Args:
+        task: the pass. That it has begun makes no difference.
+    """
+    left: dict = {}
+    for node in (task.root, *_dependencies(task.root)):
+        for following, _ in node.next_edges if node is not None else ():
+            left[following] = left.get(following, 0) + 1
+    ready, order = [(0, task.root)], []
+    while ready:
+        node = heappop(ready)[1]
+        order.append(node)
+        for following, _ in node.next_edges:
+            left[following] -= 1
+            if following is not None and left[following] == 0:
+                heappush(ready, (-following.sequence_nr, following))
+    return [n for n in order if n.__class__ is not GraphRoot and (task.plan is None or task.plan.wants(n))]
+
+
+def is_checkpoint_valid() -> bool:
+    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    task = state.graph_task
+    while task is not None:
+        if task.plan is not None:
+            return False
+        task = task.outer
+    return True

@@ -1,0 +1,284 @@
+"""What is added to an exception on its way out of a backward pass: the operator, its YAML entry, the forward line.
+
+The exception keeps its class and its message; what is known beyond that becomes notes (PEP 678), which Python prints
+under the message. Nothing of this costs anything until an exception passes.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..dispatch.state import ANOMALY, state
+from ..kernels._errors import size_mismatch
+from . import node_hooks as hook_calls
+from .user_stack import is_generated, operator_called, stack_text, user_line
+
+_COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
+_HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that say what to do
+_SHAPE = re.compile(r"\(([\d, ]*)\)")
+_CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
+_HINT = (
+    "with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
+    "your program that called the operator"
+)
+_MOST_FRAMES = 500
+# What lies between the engine's loop and a hook or a node.
+_BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
+
+
+def _is_between(code) -> bool:
+    return code in _BETWEEN or code.co_qualname.startswith("evaluate") and code.co_filename.endswith("recorder.py")
+
+
+def explain(error: Exception, loop) -> None:
+    """Add notes to an exception that leaves a backward pass.
+
+    Args:
+        error: the exception, whose traceback leads from the pass to where it was raised.
+        loop: the code object of the engine's loop, in whose frame the running node is `node`.
+
+    Raises:
+        RuntimeError: in PyTorch's words, in place of what NumPy says when a formula on arrays meets a saved tensor of
+            another size than it had.
+    """
+    frames = list(_frames(error.__traceback__))
+    at = next((i for i, (frame, _) in enumerate(frames) if frame.f_code is loop), None)
+    if at is None:
+        return  # a callback at the end of the pass, which is the user's
+    node = frames[at][0].f_locals["node"]
+    inner = frames[at + 1 :]
+    while inner and _is_between(inner[0][0].f_code):
+        del inner[0]
+    if inner and inner[0][0].f_code in _CALLERS_OF_HOOKS:
+        notes = [f"This came from a hook of {described(node)}."]
+    else:
+        notes = [_formula_note(node, inner)]
+        trace = trace_of(node)
+        if state.flags & ANOMALY or trace is not None:
+            notes += forward_notes(node, trace)
+        elif not _HINTED.search(str(error)):
+            notes[0] += f"\nHint: {_HINT}."
+    if type(error) is ValueError and inner and is_generated(inner[-1][0].f_code):
+        shapes = [tuple([int(n) for n in found.split(",") if n.strip()]) for found in _SHAPE.findall(str(error))]
+        text = size_mismatch(shapes)
+        if text:  # no variable holds the exception: it would be a cycle with this frame
+            raise _noted(RuntimeError(text), notes).with_traceback(error.__traceback__) from None
+    _noted(error, notes)
+
+
+def _noted(error: Exception, notes: list[str]) -> Exception:
+    held = getattr(error, "__notes__", ())
+    for note in notes:
+        if note not in held:
+            error.add_note(note)
+    return error
+
+
+def trace_of(node):
+    """Where a node was made; None if anomaly mode was off then."""
+    if node.hooks is not None and node.hooks.trace is not None:
+        return node.hooks.trace
+    inner = getattr(node, "fn", None)  # of a CopySlices: the node of the operator that wrote to a view
+    return trace_of(inner) if inner is not None else None
+
+
+def forward_notes(node, trace) -> list[str]:
+    """Which forward call made the node, and, for a node of a backward pass, what led to that."""
+    name = node.name()
+    if trace is None:
+        return [
+            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
+        ]
+    notes = [
+        f"Error detected in {name}, made at {user_line(trace.stack)}\n"
+        f"Traceback of forward call that caused the error:\n{stack_text(trace.stack)}"
+    ]
+    while trace is not None and trace.parent_name is not None:
+        name, trace = trace.parent_name, trace.parent
+        if trace is None:
+            notes.append(
+                f"Previous calculation was induced by {name}. No forward pass information available. Enable "
+                "detect anomaly during forward pass for more information."
+            )
+        else:
+            notes.append(
+                f"Previous calculation was induced by {name}, made at {user_line(trace.stack)}\n"
+                "Traceback of forward call that induced the previous calculation:\n"
+                f"{stack_text(trace.stack)}"
+            )
+    return notes
+
+
+def written_by(node, saved, counter, expected: int) -> str:
+    """Who saved a tensor that was written to since, and, as far as anomaly mode noted it, who wrote to it where.
+
+    Args:
+        node: the node that saved the tensor; None for an argument that a checkpoint kept.
+        saved: the tensor or SavedVariable in the node.
+        counter: the tensor's version counter, with the writes that were noted behind the version.
+        expected: the version that was saved.
+    """
+    text = (
+        "a checkpoint kept it, as an argument to run its function again with"
+        if node is None
+        else f"{node.name()} saved it as {_saved_name(node, saved)}"
+    )
+    writes = [(version, stack) for version, stack in counter[1:] if version > expected]
+    trace = None if node is None else trace_of(node)
+    if not writes and trace is None:
+        return (
+            " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "
+            "forward pass, this message says which operator wrote to it, and where."
+        )
+    if trace is not None:
+        text += f" at {user_line(trace.stack)}"
+    if not writes:
+        return (
+            f"\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
+            "to from outside."
+        )
+    told = [
+        f"{operator_called(stack)} wrote to it at {user_line(stack)} (version {version})" for version, stack in writes
+    ]
+    missed = counter[0] - expected - len(writes)
+    unknown = f"; {missed} more while anomaly detection was off, or too long ago" if missed > 0 else ""
+    return "\n".join(["", text, *told]) + unknown
+
+
+def _saved_name(node, saved) -> str:
+    for field in node._saved_fields:
+        held = getattr(node, f"saved_{field}", None)
+        if held is saved:
+            return f"`{field}`"
+        if isinstance(held, tuple):
+            for i, one in enumerate(held):
+                if one is saved:
+                    return f"`{field}[{i}]`"
+    for i, one in enumerate(getattr(node, "_saved", ())):
+        if one is saved:
+            return f"argument {i} of save_for_backward"
+    return "a tensor that it needs"
+
+
+def described(node) -> str:
+    """A node with its operator: `MulBackward0, the backward of mul.Tensor`; of a custom function, with its place."""
+    function = getattr(type(node), "_forward_cls", None)
+    if function is not None:
+        code = getattr(function.backward, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        return f"{node.name()}, the backward of the custom function {function.__qualname__}{place}"
+    schema = _schema(type(node))
+    return f"{node.name()}, the backward of {schema.partition('(')[0]}" if schema else node.name()
+
+
+def explain_forward(error: BaseException) -> None:
+    """Add to an exception of a forward-mode formula which operator's it is, and where its YAML entry is."""
+    for frame, line in _frames(error.__traceback__):
+        code = frame.f_code
+        schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
+        if "variable_type" not in code.co_filename or not isinstance(schema, str):
+            continue
+        if found := _formula(code, line):
+            name = schema.partition("(")[0]
+            place = entry_place({"__file__": code.co_filename, **frame.f_globals}, name, found[0])
+            note = f"This came from {name}, in the forward-mode formula of `{found[0]}`: {found[1]}"
+            error.add_note(f"{note}\n  {place}" if place else note)
+
+
+def _formula_note(node, inner) -> str:
+    fn, line = _generated_frame(inner)
+    text = f"This came from {described(node)}"
+    if fn is None:
+        fn = getattr(node, "fn", None)  # of a CopySlices that refused to run it
+    if fn is not None and fn is not node:  # a CopySlices runs another node
+        text += f", which runs {described(fn)}"
+    source = type(fn if fn is not None else node)
+    found = _formula(*line) if line is not None else None
+    schema = _schema(source)
+    key = found[0] if found else None
+    place = entry_place(source.apply.__globals__, schema.partition("(")[0], key) if schema else None
+    if found:
+        text += f", in the formula of `{found[0]}`: {found[1]}"
+    return f"{text}\n  {place}" if place else f"{text}."
+
+
+def _generated_frame(inner):
+    """The generated node whose `apply` is in the traceback, with its code and line; (None, None) if none is."""
+    for frame, line in inner:
+        node = frame.f_locals.get("fn") if frame.f_code.co_name == "apply" else None
+        if node is not None and _schema(type(node)):
+            return node, (frame.f_code, line)
+    return None, None
+
+
+def _formula(code, line: int) -> tuple[str, str] | None:
+    """The key and the formula, as generated code names them in a comment above the line that raised."""
+    for text in reversed(linecache.getlines(code.co_filename)[code.co_firstlineno : line]):
+        if match := _COMMENT.match(text):
+            return match["key"], match["formula"]
+    return None
+
+
+def _schema(node_class) -> str:
+    """The schema of the YAML entry of a generated node; empty for others."""
+    doc = node_class.__doc__ or ""
+    return doc.partition("\n")[0].strip() if "->" in doc and "__slots__" in vars(node_class) else ""
+
+
+def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) -> str | None:
+    """Where the derivative of an operator is written, as `derivatives.yaml:12`.
+
+    Args:
+        globals_: those of a module that was generated from it. `gradloom.ops.define` leaves its texts there, as
+            `__yaml__`; for others the file is looked for around theirs.
+        name: the operator, with its overload: `mul.Tensor`; of an in-place variant, the functional entry is found.
+        key: the key of the entry that is wanted, rather than its beginning.
+
+    Returns:
+        None if the file is not there, or has changed so that the entry is not found.
+    """
+    texts = globals_.get("__yaml__")
+    if texts is None:
+        file = globals_.get("__file__")
+        path = _derivatives_file(file) if file else None
+        texts = [(str(path), linecache.getlines(str(path)))] if path is not None else []
+    stem, dot, overload = name.partition(".")
+    for wanted in (name, stem.removesuffix("_") + dot + overload):
+        for shown, lines in texts:
+            for start, text in enumerate(lines):
+                if text.replace('"', "").replace("'", "").startswith(f"- name: {wanted}("):
+                    return f"{shown}:{_line_of_key(lines, start, key) + 1}"
+    return None
+
+
+def _line_of_key(lines: list[str], start: int, key: str | None) -> int:
+    for i in range(start + 1, len(lines) if key else 0):
+        if lines[i].startswith("- "):
+            break
+        if lines[i].strip().startswith(f"{key}:"):
+            return i
+    return start
+
+
+def _derivatives_file(generated_file: str) -> Path | None:
+    for folder in Path(generated_file).resolve().parents[1:4]:
+        for path in (folder / "derivatives.yaml", folder / "_spec" / "derivatives.yaml"):
+            if path.is_file():
+                return path
+    return None
+
+
+def _frames(traceback):
+    """The frames of a traceback, from the outermost on; of one that leads through many passes, the first passes' only,
+    so that explaining the exception in each of them does not take the square of their number."""
+    for _ in range(_MOST_FRAMES):
+        if traceback is None:
+            return
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next

@@ -1,0 +1,85 @@
+"""What happens to a gradient on its way along an edge: reduced, converted, or refused."""
+
+from __future__ import annotations
+
+from ..dispatch import _operators
+from ..types.dtype import COMPLEX, TYPE_OF, dtype
+
+
+def validate_gradient(grad, shape, numpy_type, node, index):
+    """Make `grad` match the output it is the gradient of.
+
+    A formula may leave the gradient in the broadcast shape and in the promoted dtype (complex, for a real input);
+    summing back, taking the real part and converting is done here, for all operators at once, by differentiable
+    operators.
+
+    Args:
+        grad: Tensor returned by `node` for its input `index`.
+        shape: the shape that is expected.
+        numpy_type: the NumPy dtype that is expected; None where any will do (`grad_dtype`).
+
+    Returns:
+        A Tensor of that shape and dtype.
+
+    Raises:
+        RuntimeError: if the shapes are not related by broadcasting.
+        TypeError: if it is not a Tensor.
+    """
+    if not isinstance(grad, _operators.Tensor):
+        raise TypeError(
+            f"Function {node.name()} returned a {type(grad).__name__} as gradient {index}; expected a Tensor or None"
+        )
+    found = grad._array.shape
+    if found != shape:
+        if not expandable(shape, found):
+            raise RuntimeError(
+                f"Function {node.name()} returned an invalid gradient at index {index} - got "
+                f"{list(found)} but expected shape compatible with {list(shape)}"
+            )
+        grad = sum_to(grad, shape)
+    if grad._array.dtype is not numpy_type and numpy_type is not None and grad._array.dtype != numpy_type:
+        wanted = TYPE_OF[numpy_type]
+        if grad.dtype.category == COMPLEX and wanted.category != COMPLEX:
+            grad = _operators.real(grad)  # the gradient of a real input that met complex numbers
+        grad = grad.to(wanted)
+    return grad
+
+
+def expandable(shape, to) -> bool:
+    """Whether a tensor of `shape` broadcasts to the shape `to`."""
+    if len(shape) > len(to):
+        return False
+    return all(a == b or a == 1 for a, b in zip(reversed(shape), reversed(to), strict=False))
+
+
+def sum_to(tensor, shape):
+    """Sum out the dimensions along which a tensor of `shape` was broadcast to `tensor`'s shape."""
+    if not shape:
+        return _operators.sum(tensor)
+    found = tensor._array.shape
+    leading = len(found) - len(shape)
+    dims = tuple(range(leading)) + tuple(
+        [i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1]
+    )
+    out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
+    return _operators.view(out, tuple(shape)) if leading else out
+
+
+def set_grad_dtype(tensor, value) -> None:
+    """Let the gradients of a leaf be converted to a dtype, or not at all with None; see Tensor.grad_dtype."""
+    if not tensor.is_leaf:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value is not None and not isinstance(value, dtype):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+    held = tensor._grad
+    if value is not None and held is not None and held.dtype is not value:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
+            f"'{held.dtype}'. Clear it first (.grad = None)"
+        )
+    wanted = None if value is None else value.numpy
+    tensor._grad_dtype = (wanted,)
+    accumulator = tensor._accumulator
+    node = accumulator() if accumulator is not None else None
+    if node is not None:
+        node.input_metadata = (node.input_metadata[0], wanted)

@@ -1,0 +1,336 @@
+"""Nodes: the functions of the backward graph, and the few that are written by hand. (Leaves have accumulate_grad.py.)
+
+Note [Nodes]
+Generated nodes have `__slots__` and are filled by the wrapper that makes them, attribute by attribute: a constructor
+call would cost as much as the operator. Every node has
+
+    next_edges       one edge per input of the forward operator
+    sequence_nr      rises with each node made; the engine runs later nodes first
+    input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must look like
+    hooks            None, or a NodeHooks; also holds what is rarely there (the `metadata` dict, the anomaly trace)
+
+`apply(grads, edges)` takes the list of gradients of its outputs (None where undefined) and returns a tuple with one
+gradient per next edge. `edges` are the next edges, with NO_EDGE in place of those whose gradients this pass does not
+want: no formula computes what is not asked for. Chains of a million nodes are freed without deep recursion: CPython's
+trashcan unwinds containers and instances with slots alike.
+"""
+
+from __future__ import annotations
+
+from _thread import RLock
+from collections import OrderedDict
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import INFERENCE, state
+from ..types.size import Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..utils.hooks import RemovableHandle
+
+NO_EDGE = (None, 0)
+REGISTERING = RLock()  # of hooks; held while nothing else is waited for
+write_watcher = None  # anomaly mode's: called with the version counter after each write in place
+next_sequence_nr = count().__next__
+
+
+class NodeHooks:
+    """What a node carries only when somebody asked for it."""
+
+    __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace")
+
+    def __init__(self) -> None:
+        self.pre: OrderedDict[int, Any] = OrderedDict()
+        self.post: OrderedDict[int, Any] = OrderedDict()
+        self.tensor_pre: dict[int, Any] = {}  # output number -> {id: hook}
+        self.retain_grad: dict[int, Any] = {}  # output number -> hook that stores .grad, always after the tensor hooks
+        self.metadata: dict[Any, Any] | None = None
+        self.trace: Any = None
+
+
+_Slot = type(NodeHooks.pre)
+
+
+class Node:
+    """Base of all nodes of the backward graph."""
+
+    __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
+    next_edges: tuple[Any, ...]
+    sequence_nr: int
+    hooks: NodeHooks | None
+    input_metadata: tuple[Any, ...]
+    _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
+    _raw_fields: tuple = ()  # those of them that hold tensors, shown as `_raw_saved_<field>` as well
+    _number_fields: tuple = ()  # those of them that hold a Scalar
+
+    def __init__(self) -> None:
+        raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
+
+    def __getattr__(self, name: str) -> Any:
+        """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
+        if name.startswith("_saved_") and name[7:] in self._saved_fields:
+            found = shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
+            return found if name[7:] in self._number_fields else unsigned(found)
+        if name.startswith("_raw_saved_") and name[11:] in self._raw_fields:
+            from .saved_variable import raw_saved
+
+            return raw_saved(self, f"saved_{name[11:]}")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        own = [
+            name
+            for name in super().__dir__()
+            if name not in ("_saved_fields", "_raw_fields", "_number_fields")
+            and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)
+        ]
+        return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
+
+    def apply(self, grads: Any, edges: Any) -> Any:
+        raise NotImplementedError(f"{self.name()} has no apply()")
+
+    # A method that drops saved tensors, called after a backward pass without retain_graph, of nodes that have some.
+    release_variables = None
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that gradients go on to, each with the number of the input there."""
+        return tuple(self.next_edges)
+
+    def name(self) -> str:
+        """The name that PyTorch gives this node: that of the class, with its namespace unless an entry made it."""
+        name = type(self).__name__
+        return name if name.rpartition("Backward")[2][:1].isdigit() else f"torch::autograd::{name}"
+
+    def _sequence_nr(self) -> int:
+        return self.sequence_nr
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Let the engine take this node as if it were number `number` to be made; later ones run first."""
+        if not isinstance(number, int):
+            raise TypeError(f"an integer is required: a sequence number is no {type(number).__name__}")
+        if number < 0:
+            raise OverflowError("can't convert negative int to unsigned: a sequence number is at least 0")
+        if number >= 1 << 64:
+            raise OverflowError("int too big to convert: a sequence number has 64 bits")
+        self.sequence_nr = number
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: there are nodes only where something requires grad."""
+        return True
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's own notes on this node."""
+        hooks = self.ensure_hooks()
+        if hooks.metadata is None:
+            hooks.metadata = {}
+        if hooks.trace is not None:
+            hooks.metadata.setdefault("traceback_", hooks.trace.lines())
+        return hooks.metadata  # type: ignore[return-value]
+
+    @property
+    def _input_metadata(self):
+        found = self.input_metadata
+        return tuple(
+            [
+                InputMetadata((), np.dtype(np.float32))
+                if found[i] is None  # an undefined output
+                else InputMetadata(found[i], found[i + 1])
+                for i in range(0, len(found), 2)
+            ]
+        )
+
+    def ensure_hooks(self) -> NodeHooks:
+        if self.hooks is None:
+            with REGISTERING:  # two threads at once must get the same
+                if self.hooks is None:
+                    self.hooks = NodeHooks()
+        return self.hooks
+
+    def register_hook(self, fn: Callable[..., Any], /) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
+        return _register(self.ensure_hooks().post, fn)
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Let the hooks in `tensor._backward_hooks` see the gradient of this output of the node."""
+        self.ensure_hooks().tensor_pre[tensor.output_nr] = tensor._backward_hooks
+
+    def register_prehook(self, fn: Callable[..., Any], /) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
+        return _register(self.ensure_hooks().pre, fn)
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run this node by hand on gradients of its outputs, without its hooks.
+
+        Args:
+            grads: a Tensor, or None for an undefined gradient, for each output of the forward operator.
+
+        Returns:
+            The gradient of its input, or a tuple of them unless there is one.
+
+        Raises:
+            TypeError: if the number of gradients differs, or one is no Tensor.
+        """
+        wanted = len(self.input_metadata) // 2
+        if len(grads) != wanted:
+            raise TypeError(
+                f"expected {wanted} arguments, got {len(grads)} instead: {self.name()} takes a gradient for each output"
+            )
+        for i, grad in enumerate(grads):
+            if grad is not None and not isinstance(grad, _operators.Tensor):
+                raise TypeError(f"argument {i} is not a Variable: expected a Tensor or None, got {type(grad).__name__}")
+        out = self.apply(list(grads), self.next_edges)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    def __reduce_ex__(self, protocol: Any) -> None:
+        raise TypeError(
+            f"cannot pickle '{type(self).__name__}' object: a node belongs to the graph of this process. "
+            "Save tensors instead, detached ones"
+        )
+
+    def __lt__(self, other: Node) -> bool:
+        return False  # of nodes that were given equal numbers the engine's heap takes the one that came first
+
+
+def operator_name(node: Any) -> str:
+    """What messages call a node: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
+    name = node.name()
+    stem, _, number = name.rpartition("Backward")
+    return stem + number.removeprefix("0") if stem and (number.isdigit() or not number) else name
+
+
+def _register(hooks: dict, fn):
+    from ..utils.hooks import RemovableHandle
+
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = fn
+    return handle
+
+
+class InputMetadata:
+    """Shape, dtype and device that a gradient arriving at a node must have."""
+
+    __slots__ = ("shape", "_numpy_type")
+
+    def __init__(self, shape: Any, numpy_type: Any) -> None:
+        self.shape = list(shape)
+        self._numpy_type = numpy_type
+
+    @property
+    def dtype(self) -> Any:
+        from ..types.dtype import TYPE_OF
+
+        return None if self._numpy_type is None else TYPE_OF[self._numpy_type]
+
+    @property
+    def device(self) -> Any:
+        from ..types.device import CPU
+
+        return CPU
+
+    is_nested_tensor = False
+    is_cpp_nested_tensor = False
+
+
+def shown(saved: Any, node: Any) -> Any:
+    """A saved field as `_saved_<field>` shows it."""
+    from .saved_variable import SavedVariable, unpack
+
+    if saved.__class__ is Size:
+        return tuple(saved)
+    if isinstance(saved, tuple) and any(isinstance(s, (_operators.Tensor, SavedVariable)) for s in saved):
+        return tuple([shown(s, node) for s in saved])
+    if hasattr(saved, "_vc"):
+        saved = unpack(saved, node)
+        number = saved._wrapped_number
+        if number is not None:
+            return _operators.wrap(np.array(number, np.int64 if number.__class__ is int else None))
+    return saved
+
+
+def unsigned(saved):
+    """Integers as PyTorch's getters give them: as 64 bits without a sign, so that dimension -1 is 2**64 - 1."""
+    if saved.__class__ is int:
+        return saved & 0xFFFF_FFFF_FFFF_FFFF
+    return tuple([unsigned(s) for s in saved]) if saved.__class__ is tuple else saved
+
+
+class GraphRoot(Node):
+    """Start of a backward pass with several roots: hands each its gradient."""
+
+    __slots__ = ("grads",)
+
+    def __init__(self, edges: Any, grads: Any) -> None:
+        self.next_edges = tuple(edges)
+        self.grads = tuple(grads)
+        self.sequence_nr = 1 << 61
+        self.input_metadata = ()
+        self.hooks = None
+
+    def apply(self, grads: Any, edges: Any) -> Any:
+        return self.grads
+
+
+def bump_version(tensor: Any) -> None:
+    """Note that the tensor's memory was written to.
+
+    Raises:
+        RuntimeError: for an inference tensor outside of inference mode.
+    """
+    if tensor._inference is True and not state.flags & INFERENCE:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+            "clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    counter = tensor._vc
+    if counter is None:
+        counter = tensor._vc = [1]
+    else:
+        counter[0] += 1
+    if write_watcher is not None:
+        write_watcher(counter)
+
+
+class Error(Node):
+    """Raises when a gradient reaches it: stands for a derivative that cannot be computed."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str, next_edges: Any = ()) -> None:
+        self.message = message
+        self.next_edges = tuple(next_edges)
+        self.input_metadata = ()
+        self.hooks = None
+
+    def apply(self, grads: Any, edges: Any) -> None:
+        raise RuntimeError(self.message)
+
+
+class NotImplementedNode(Error):
+    """The backward of an operator that has no derivative."""
+
+    __slots__ = ()
+
+
+NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"  # as PyTorch prints it
+
+
+class UndefinedGrad(Node):
+    """Passes undefined gradients through; made for outputs that cannot have one."""
+
+    __slots__ = ()
+
+    def apply(self, grads: Any, edges: Any) -> Any:
+        return (None,) * len(edges)

@@ -1,0 +1,148 @@
+"""How the engine calls the hooks of a node.
+
+Note [The order of hooks]
+1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order they were registered, each
+   seeing what the one before it returned; then the hooks that keep `.grad` of these tensors (`retain_grad`).
+2. The pre-hooks of the node, the node, its post-hooks.
+
+A gradient that `autograd.grad` was asked for is handed out after step 1 if the node does not run. If it does, because
+inputs lie behind it, the gradient is handed out as it arrived, before its hooks: that is how PyTorch has it.
+
+A hook may add and remove hooks, of its own node and of others: those of the step that is running are taken from a copy
+made when the step began.
+"""
+
+from __future__ import annotations
+
+from ..dispatch import _operators
+from ..dispatch.state import ANOMALY, state
+from .gradient_checks import validate_gradient
+
+
+def on_tensors(hooks, grads: list) -> None:
+    """Step 1: let the hooks of the node's tensors see, and replace in `grads`, the gradients that have arrived.
+
+    An undefined gradient is None for a hook, too.
+    """
+    for nr, registered in list(hooks.tensor_pre.items()):
+        for hook in list(registered.values()):
+            found = hook(grads[nr])
+            if found is not None:
+                grads[nr] = checked_replacement(hook, grads[nr], found)
+    for nr, keep in list(hooks.retain_grad.items()):
+        if grads[nr] is not None:
+            keep(grads[nr])
+
+
+def run(node, grads: list, edges: tuple) -> tuple:
+    """Run a node that has hooks, or that anomaly mode or a profiler watches.
+
+    Args:
+        edges: the node's next edges, those with NO_EDGE replaced whose gradients are not wanted.
+
+    Returns:
+        The gradients that go on to the next nodes.
+    """
+    if state.profiler is not None:
+        from ..profiler.recorder import evaluate
+
+        return evaluate(node, grads, edges, run_hooked, apply_node)
+    return run_hooked(node, grads, edges, apply_node)
+
+
+def run_hooked(node, grads: list, edges: tuple, apply) -> tuple:
+    """The same, with `apply(node, grads, edges)` for the node itself."""
+    hooks = node.hooks
+    if hooks is None:
+        return apply(node, grads, edges)
+    on_tensors(hooks, grads)
+    if hooks.pre:
+        grads = before(hooks, grads)
+    given = tuple(grads) if hooks.post else None  # a node may take gradients out of the list
+    outputs = apply(node, grads, edges)
+    if given is not None:
+        outputs = after(hooks, validated(node, outputs), given)
+    elif hooks.post:  # registered meanwhile
+        outputs = after(hooks, validated(node, outputs), tuple(grads))
+    return outputs
+
+
+def apply_node(node, grads: list, edges: tuple) -> tuple:
+    """Call a node, watched by anomaly mode if that is on."""
+    if state.flags & ANOMALY:
+        from ..autograd.anomaly_mode import apply_watched
+
+        return apply_watched(node, grads, edges)
+    return node.apply(grads, edges)
+
+
+def before(hooks, grads: list) -> list:
+    """The gradients that a node receives, after its pre-hooks."""
+    for hook in list(hooks.pre.values()):
+        found = hook(tuple(grads))
+        if found is not None:
+            grads = list(checked_replacements(hook, tuple(grads), found))
+    return grads
+
+
+def validated(node, outputs) -> tuple:
+    """What a node returned, in the shapes and dtypes of its inputs, as post-hooks are to see it."""
+    found = []
+    for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
+        if grad is not None and following is not None:
+            shape, numpy_type = following.input_metadata[2 * nr : 2 * nr + 2]
+            grad = validate_gradient(grad, shape, numpy_type, node, i)
+        found.append(grad)
+    return tuple(found)
+
+
+def after(hooks, outputs: tuple, grads: tuple) -> tuple:
+    """The gradients that a node returns, after its post-hooks."""
+    for hook in list(hooks.post.values()):
+        found = hook(outputs, grads)
+        if found is not None:
+            outputs = checked_replacements(hook, outputs, found)
+    return outputs
+
+
+def checked_replacements(hook, old: tuple, new) -> tuple:
+    """What a hook returned in place of several gradients, if it can stand for them.
+
+    Raises:
+        TypeError: if it is not a tuple of Tensors and None.
+        RuntimeError: if it has another length, or one of its members cannot stand for the gradient in its place.
+    """
+    if not isinstance(new, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}' (hook {_name(hook)})")
+    if len(new) != len(old):
+        raise RuntimeError(
+            f"hook {_name(hook)} has returned an incorrect number of values (got {len(new)}, but expected {len(old)})"
+        )
+    return tuple([None if n is None else checked_replacement(hook, o, n) for o, n in zip(old, new, strict=True)])
+
+
+def checked_replacement(hook, old, new):
+    """What a hook returned in place of a gradient, if it can stand for it.
+
+    Raises:
+        TypeError: if it is not a Tensor.
+        RuntimeError: if its dtype or shape differ from the gradient's, or the gradient is undefined.
+    """
+    if not isinstance(new, _operators.Tensor):
+        raise TypeError(
+            f"expected Variable, but hook returned '{type(new).__name__}': a hook must return a Tensor, or "
+            f"None to leave the gradient as it is (hook {_name(hook)})"
+        )
+    if old is None:
+        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook {_name(hook)})")
+    if new.dtype is not old.dtype:
+        raise RuntimeError(f"hook {_name(hook)} has changed the type of value (was {old.type()} got {new.type()})")
+    if new.shape != old.shape:
+        raise RuntimeError(
+            f"hook {_name(hook)} has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
+        )
+    return new
+
+
+def _name(hook) -> str:
+    return f"'{getattr(hook, '__name__', '<unknown>')}'"

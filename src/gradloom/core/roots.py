@@ -1,0 +1,200 @@
+"""The arguments of backward and grad: tensors and gradient edges become edges, and every root gets its gradient."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import NoReturn
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import answers, state
+from .edge import gradient_edge
+from .node import Error
+
+UNUSED = (
+    "The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
+    "this is the desired behavior."
+)
+
+
+def as_tuple(value) -> tuple:
+    """A tuple of what was given: one Tensor, one GradientEdge, or an iterable.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if isinstance(value, _operators.Tensor) or is_edge(value):
+        return (value,)
+    return tuple(value)
+
+
+def is_edge(value) -> bool:
+    """Whether a value is a GradientEdge."""
+    return isinstance(value, tuple) and hasattr(value, "ownership_token")
+
+
+def input_edges(inputs: tuple) -> list:
+    """The edges of the inputs of `grad` or `backward`; without a node for a tensor that does not require grad.
+
+    Raises:
+        RuntimeError: if an input is neither a Tensor nor a GradientEdge, or names an output that its node has not.
+    """
+    return [
+        value._edge or gradient_edge(value)
+        if isinstance(value, _operators.Tensor)
+        else _checked_edge(value)
+        if is_edge(value)
+        else _refuse_input(value)
+        for value in inputs
+    ]
+
+
+def edges_of_constants(inputs: tuple, edges: list) -> list:
+    """The edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
+    requires grad, which require grad themselves and have no history, so that nothing leads to them.
+
+    Raises:
+        RuntimeError: if an input does not require grad.
+    """
+    found = []
+    for value, edge in zip(inputs, edges, strict=True):
+        if edge[0] is None:
+            if not (isinstance(value, _operators.Tensor) and value.requires_grad):
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            edge = (Error("nothing leads here"), 0)
+        found.append(edge)
+    return found
+
+
+def _refuse_input(value) -> NoReturn:
+    raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+
+
+def _checked_edge(value) -> tuple:
+    node, nr = value.node, value.output_nr
+    if node is not None and not 0 <= nr < len(node.input_metadata) // 2:
+        raise RuntimeError(
+            f"a GradientEdge names output {nr} of {node.name()}, which has {len(node.input_metadata) // 2}"
+        )
+    return (node, nr)
+
+
+def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
+    """The edges to start from, and a gradient for each that fits it.
+
+    Args:
+        tensors: Tensors and GradientEdges.
+        gradients: None, a Tensor, or an iterable of Tensors and None (for outputs of one element).
+
+    Raises:
+        RuntimeError: if a gradient is missing or does not fit, or a tensor does not require grad.
+        TypeError: if a gradient is not a Tensor.
+        AssertionError: if an output is neither a Tensor nor a GradientEdge.
+    """
+    given = (None,) * len(tensors) if gradients is None else as_tuple(gradients)
+    vectors = [
+        _root_gradient(i, tensor, vector) for i, (tensor, vector) in enumerate(zip(tensors, given, strict=False))
+    ]
+    if len(vectors) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(given)} gradients")
+    roots = []
+    for i, tensor in enumerate(tensors):
+        edge = tensor._edge or gradient_edge(tensor) if isinstance(tensor, _operators.Tensor) else _checked_edge(tensor)
+        if edge[0] is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        roots.append(edge)
+    return roots, vectors
+
+
+def check_flags(*flags) -> None:
+    """Refuse what is neither a bool nor an integer in the place of one, with a TypeError."""
+    for flag in flags:
+        if flag.__class__ is not bool:
+            index(flag)
+
+
+def output_layout(index: int, output):
+    """(shape, NumPy dtype) of an output, a Tensor or a GradientEdge."""
+    if isinstance(output, _operators.Tensor):
+        array, of_its_own = output._array, output._grad_dtype
+        return array.shape, array.dtype if of_its_own is None or of_its_own[0] is None else of_its_own[0]
+    if not is_edge(output):
+        raise AssertionError(
+            "Expected output to be a torch.Tensor or a GradientEdge, but element "
+            f"{index} is of type {type(output).__name__}"
+        )
+    node, nr = _checked_edge(output)
+    return (None, None) if node is None else node.input_metadata[2 * nr : 2 * nr + 2]
+
+
+def _root_gradient(index: int, output, vector):
+    """The gradient of one root: as given, of the root's dtype, or the 1 that a tensor of one element implies."""
+    shape, numpy_type = output_layout(index, output)
+    if vector is None:
+        if isinstance(output, _operators.Tensor) and not output.requires_grad:
+            return None  # refused with its index by the caller
+        if shape is None or np.prod(shape) != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if numpy_type.kind == "c":
+            from ..types.dtype import TYPE_OF
+
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {TYPE_OF[numpy_type]!r}"
+            )
+        if isinstance(output, _operators.Tensor) and (state.dispatch_modes or answers(output.__class__)):
+            return _operators.ones_like(output)
+        return _operators.wrap(np.ones(shape, numpy_type))
+    if not isinstance(vector, _operators.Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
+    found = vector._array
+    if found.shape != shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {vector.shape} and output[{index}] "
+            f"has a shape of {_size(shape)}."
+        )
+    check_kind(index, vector, numpy_type)
+    if found.dtype is not numpy_type and found.dtype != numpy_type:
+        from ..types.dtype import TYPE_OF
+
+        vector = vector.to(TYPE_OF[numpy_type])
+    return vector
+
+
+def check_kind(index: int, vector, numpy_type) -> None:
+    """Refuse a complex gradient of a real output and the reverse."""
+    if (vector._array.dtype.kind == "c") != (numpy_type.kind == "c"):
+        from ..types.dtype import TYPE_OF
+
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {vector.dtype} and output[{index}] "
+            f"has a dtype of {TYPE_OF[numpy_type]}."
+        )
+
+
+def _size(shape):
+    from ..types.size import Size
+
+    return Size(shape)
+
+
+def used(found, inputs, allow_unused: bool, materialize_grads: bool, create_graph: bool) -> tuple:
+    """The gradients of all inputs of `grad`, with what it says of those that were not reached."""
+    if not allow_unused:
+        for i, gradient in enumerate(found):
+            if gradient is None:
+                raise RuntimeError(UNUSED.format(i))
+    return materialized(found, inputs, create_graph) if materialize_grads else tuple(found)
+
+
+def materialized(found, inputs, create_graph: bool) -> tuple:
+    """`found` with zeros in place of the gradients of inputs that were not reached."""
+    if any(g is None and is_edge(t) for g, t in zip(found, inputs, strict=True)):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    return tuple(
+        [
+            _operators.zeros_like(t).requires_grad_(create_graph) if g is None else g
+            for g, t in zip(found, inputs, strict=True)
+        ]
+    )

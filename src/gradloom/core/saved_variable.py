@@ -1,0 +1,420 @@
+"""SavedVariable: what a node keeps of a tensor until its backward runs.
+
+Note [Saved variables]
+A node keeps a saved tensor in a slot `saved_<name>`. What is in the slot:
+
+    the tensor itself    an input that had never been written to (no version counter): the common case, no object made
+    a SavedVariable      an input with a version to compare, an output, or one that went through hooks
+    RELEASED             the graph was freed by an earlier backward pass
+    None                 an undefined tensor, or one that no formula will ask for
+
+The generated node reads its slot in line and calls `unpack` only if the found object has a `_vc`: a tensor that was
+never written to has none, the other two classes always claim one.
+
+An output must not be held by its own node as a tensor (tensor -> node -> tensor would be a cycle); its array and
+version counter are kept, and `unpack` makes a new tensor with the node as its history.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.interception import Metadata, shallow_copy
+from ..dispatch.state import GRAD_OFF, SAVED_HOOKS, state
+from .accumulate_grad import AccumulateGrad
+from .edge import gradient_edge
+from .node import Node, operator_name
+
+FREED_MESSAGE = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+class _Released:
+    """Stands in a slot whose tensor was dropped."""
+
+    __slots__ = ()
+    _vc = "released"
+
+    def unpack(self, node):
+        raise RuntimeError(FREED_MESSAGE)
+
+    def __repr__(self):
+        return "<released saved variable>"
+
+
+RELEASED = _Released()
+
+
+class SavedVariable:
+    """A tensor together with the version that it had when it was saved."""
+
+    __slots__ = (
+        "tensor",
+        "array",
+        "counter",
+        "version",
+        "output_nr",
+        "unpack_hook",
+        "packed",
+        "edge",
+        "leaf",
+        "detachments",
+        "_tangent",
+        "__weakref__",
+    )
+    _vc = "saved"
+
+    def __init__(self, tensor, output_nr=None):
+        """
+        Args:
+            tensor: the Tensor to save.
+            output_nr: for an output of the saving node, which one; None for an input.
+        """
+        counter = tensor._vc
+        if counter is None:
+            counter = tensor._vc = [0]
+        elif tensor._inference and state.func_level is None:  # a transform's graph ends with it
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
+                "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors."
+            )
+        self.counter = counter
+        self.version = counter[0]
+        self.output_nr = output_nr
+        self.detachments = tensor._detachments
+        self.unpack_hook = None
+        self.packed = None
+        self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
+        if state.flags & SAVED_HOOKS and tensor._wrapped_number is None:
+            self._pack(tensor, tensor, *state.saved_tensor_hooks[-1])
+        else:
+            self.array = tensor._array
+            self.tensor = tensor if output_nr is None else None
+
+    def register_hooks(self, pack, unpack):
+        """Replace what is kept by `pack(tensor)`; `unpack` must give back an equal tensor.
+
+        Raises:
+            RuntimeError: if there are hooks already, or `pack` writes to its argument.
+        """
+        if self.unpack_hook is not None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only "
+                "one pair of hooks is allowed at a time."
+            )
+        original = self.tensor
+        shown = original._detached_alias() if original is not None else _sharing(self.array, self.counter)
+        self._pack(original, shown, pack, unpack)
+
+    def _pack(self, original, shown, pack, unpack):
+        """Keep what the hook makes of `shown` instead of `original`, and where the history of that goes on."""
+        outer = state.flags
+        state.flags = outer & ~SAVED_HOOKS | GRAD_OFF
+        before = self.counter[0]
+        try:
+            packed = pack(shown)
+        finally:
+            state.flags = outer
+        if self.counter[0] != before:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+                "pack hook cannot be modified by in-place operations: pack a changed copy instead, as "
+                "`tensor.clone().mul_(2)` makes one."
+            )
+        self.edge = self.leaf = None
+        if self.output_nr is not None:
+            if packed is shown:
+                packed = shown._detached_alias()  # else tensor -> node -> what it saved -> tensor
+        elif original is not None:
+            self._tangent = original._tangent
+            edge = original._edge or gradient_edge(original)
+            if isinstance(edge[0], AccumulateGrad):
+                self.leaf = ref(edge[0])
+            else:
+                self.edge = edge
+        self.unpack_hook, self.packed = unpack, packed
+        self.tensor = self.array = None
+
+    @property
+    def data(self):
+        """What is kept, as it is: the tensor, without history if it is an output; or what the pack hook returned."""
+        if self.unpack_hook is not None:
+            return self.packed
+        return self.tensor if self.tensor is not None else _sharing(self.array, self.counter)
+
+    def unpack(self, node):
+        """The saved tensor, with its history.
+
+        Args:
+            node: the node that saved it.
+
+        Raises:
+            RuntimeError: if its memory was written to since.
+        """
+        if self.unpack_hook is not None:
+            return self._unpack_hooked(node)
+        if self.counter[0] != self.version:
+            if self.tensor is not None and self.tensor._detachments != self.detachments:
+                check_attached(self.tensor)
+            raise RuntimeError(
+                modified_message(self.array, self.tensor, self.output_nr, node, self.counter, self.version, self)
+            )
+        if self.tensor is not None:
+            if self.tensor._detachments != self.detachments:
+                check_attached(self.tensor)
+            return self.tensor
+        found = _sharing(self.array, self.counter)
+        found._edge = (node, self.output_nr)
+        return self._with_tangent(found)
+
+    def _unpack_hooked(self, node):
+        """What the hook makes of it; a node of which several formulas need it calls the hook once."""
+        task = state.graph_task
+        if task is None:
+            return self._unpack_anew(node)
+        of_node, known = task.notes.get("unpacked", (None, None))
+        if of_node is not node:
+            of_node, known = task.notes["unpacked"] = (node, {})
+        out = known.get(id(self))
+        if out is None:
+            out = known[id(self)] = self._unpack_anew(node)
+        return out
+
+    def _unpack_anew(self, node):
+        found = self.unpack_hook(self.packed)
+        if not isinstance(found, _operators.Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found).__name__}"
+            )
+        out = shallow_copy(found) if isinstance(found._array, Metadata) else _operators.wrap(found._array)
+        if self.output_nr is not None:
+            out._edge = (node, self.output_nr)
+        elif self.leaf is not None:
+            out._edge, out._accumulator = None, self.leaf  # a leaf, of which the gradient goes where it always went
+        else:
+            out._edge = self.edge
+        return self._with_tangent(out)
+
+    def _with_tangent(self, tensor):
+        if self._tangent is not None:
+            from ..autograd.forward_ad import hold_tangent
+
+            hold_tangent(tensor, self._tangent)
+        return tensor
+
+
+class SavedOuter(SavedVariable):
+    """The same for a tensor that may have no values of its own: what is unpacked is of its class."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, tensor, output_nr=None):
+        super().__init__(tensor, output_nr)
+        whole = output_nr is not None and self.unpack_hook is None and isinstance(tensor._array, Metadata)
+        self.outer = shallow_copy(tensor) if whole else None
+
+    def unpack(self, node):
+        if self.outer is None or self.unpack_hook is not None:
+            return super().unpack(node)
+        if self.counter[0] != self.version:
+            raise RuntimeError(
+                modified_message(self.array, None, self.output_nr, node, self.counter, self.version, self)
+            )
+        found = shallow_copy(self.outer)
+        found._vc, found._edge = self.counter, (node, self.output_nr)
+        return self._with_tangent(found)
+
+
+def _sharing(array, counter):
+    """A tensor without history on an array, with the version counter of its memory."""
+    out = _operators.wrap(array)
+    out._vc = counter
+    return out
+
+
+def save(tensor):
+    """What a slot should hold for an input, whatever the situation."""
+    if tensor is None:
+        return None
+    if tensor._vc is None and (not state.flags & SAVED_HOOKS or tensor._wrapped_number is not None):
+        return tensor
+    return SavedVariable(tensor)
+
+
+def save_list(tensors):
+    """A tuple of saved inputs."""
+    return tuple([save(t) for t in tensors])
+
+
+def unpack(saved, node):
+    """The tensor in a slot that is not simply an unmodified tensor."""
+    if saved is None:
+        return None
+    if isinstance(saved, _operators.Tensor):
+        counter = saved._vc  # saved at version 0, before it had a counter
+        if counter is not None and counter[0] != 0:
+            if saved._detachments:
+                check_attached(saved)
+            raise RuntimeError(modified_message(saved._array, saved, None, node, counter, 0, saved))
+        if saved._detachments:
+            check_attached(saved)
+        return saved
+    return saved.unpack(node)
+
+
+def check_attached(tensor) -> None:
+    """Refuse a tensor that was saved with a history which `detach_()` took away since."""
+    if tensor.grad_fn is None:
+        raise RuntimeError(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
+            "not supported, please use out-of-place `.detach()` instead"
+        )
+
+
+def unpack_list(saved, node):
+    """The tensors of a slot that holds a list."""
+    if saved is RELEASED:
+        raise RuntimeError(FREED_MESSAGE)
+    return tuple([unpack(s, node) for s in saved])
+
+
+def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expected: int, saved) -> str:
+    """The message for a saved tensor that was written to.
+
+    Args:
+        array, tensor: what was saved; the tensor is None for an output of the node.
+        output_nr: which output of the node; None for an input.
+        node: the node that saved it; None for an argument that a checkpoint kept.
+        counter: the version counter, with the writes that anomaly mode noted; see Note [Anomaly mode].
+        expected: the version that was saved.
+        saved: what the node holds, to find its name.
+    """
+    from ..types.dtype import TYPE_OF, type_text
+    from .error_notes import written_by
+
+    if tensor is not None:
+        array = tensor._array  # of which the shape may have changed, too
+    origin = ""
+    if output_nr is not None:
+        origin = f", which is output {output_nr} of {operator_name(node)},"
+    elif tensor is not None:
+        maker, nr = tensor.grad_fn, tensor.output_nr
+        if maker is not None:
+            origin = f", which is output {nr} of {operator_name(maker)},"
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{type_text(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
+        f"expected version {expected} instead.{written_by(node, saved, counter, expected)}"
+    )
+
+
+def saved_outputs(node, output_nr):
+    """The SavedVariables in which a node keeps one of its own outputs."""
+    for field in node._saved_fields:
+        saved = getattr(node, f"saved_{field}", None)
+        for one in saved if isinstance(saved, tuple) else (saved,):
+            if isinstance(one, SavedVariable) and one.output_nr == output_nr:
+                yield one
+
+
+class SavedTensor:
+    """What `_raw_saved_<field>` returns: a handle on which pack and unpack hooks can be put."""
+
+    __slots__ = ("_node", "_field", "_position")
+
+    def __init__(self, *args):
+        if len(args) != 3 or not isinstance(args[0], Node):
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+        self._node, self._field, self._position = args
+
+    @property
+    def _held(self):
+        held = getattr(self._node, self._field)
+        if self._position is None or held is RELEASED:
+            return held
+        return held[self._position] if held else RELEASED
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Keep `pack_hook(tensor)` in place of the tensor; `unpack_hook` must give back an equal one.
+
+        Raises:
+            TypeError: if either is not callable.
+            RuntimeError: if hooks are set already, the tensor was freed or is undefined, or `pack_hook` writes to it.
+        """
+        check_callable("register_hooks()", pack_hook, unpack_hook)
+        held = self._held
+        if held is RELEASED:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
+                "values of the graph are freed when you call .backward() or autograd.grad(): register "
+                "before that, or specify retain_graph=True."
+            )
+        if held is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if isinstance(held, SavedVariable):
+            held.register_hooks(pack_hook, unpack_hook)
+            return
+        outer, state.flags = state.flags, state.flags & ~SAVED_HOOKS
+        try:
+            saved = SavedVariable(held)
+        finally:
+            state.flags = outer
+        saved.register_hooks(pack_hook, unpack_hook)
+        if self._position is None:
+            setattr(self._node, self._field, saved)
+        else:
+            kept = getattr(self._node, self._field)
+            setattr(self._node, self._field, (*kept[: self._position], saved, *kept[self._position + 1 :]))
+
+    @property
+    def data(self):
+        """What is kept, without running a hook: a Tensor, what the pack hook returned, or None."""
+        held = self._held
+        if held is RELEASED or held is None:
+            return None
+        return held.data if isinstance(held, SavedVariable) else held
+
+    @property
+    def unpack_hook(self):
+        """The unpack hook, if there are hooks."""
+        held = self._held
+        return held.unpack_hook if isinstance(held, SavedVariable) else None
+
+    def unpack(self):
+        """The saved tensor, with its history; None if it is undefined.
+
+        Raises:
+            RuntimeError: if it was freed, or written to since.
+        """
+        return unpack(self._held, self._node)
+
+
+def raw_saved(node, field: str):
+    """The handle on what a node keeps in a field, or a tuple of them for a list of tensors.
+
+    Raises:
+        RuntimeError: if the tensors of a list were freed.
+    """
+    held = getattr(node, field)
+    if isinstance(held, tuple):
+        return tuple([SavedTensor(node, field, i) for i in range(len(held))])
+    return SavedTensor(node, field, None)
+
+
+def check_callable(function: str, *hooks) -> None:
+    """Refuse hooks that cannot be called, with a TypeError that names the function."""
+    for hook in hooks:
+        if not callable(hook):
+            raise TypeError(
+                f"{function}: incompatible function arguments: a pack hook and an unpack hook are "
+                f"functions of one argument, but got {type(hook).__name__}"
+            )

@@ -1,0 +1,686 @@
+"""Tensor: an array with a place in the autograd graph.
+
+Note [Tensor layout]
+Wrappers make a result with `object.__new__(Tensor)` and three stores, so what every tensor has is three slots, and all
+else is a class attribute that stands for its absence until somebody sets it:
+
+    _array   the ndarray; its base chain is the storage, its dtype the dtype. Never a NumPy scalar
+    _edge    where its gradient goes; see Note [Edges]
+    _vc      None, or the version counter shared with its views and saved variables: a list of one int
+
+Operators become methods when `gradloom.tensors.binding` runs. `TensorBase` in tensor_base.py has the methods that ask
+only for the array (sizes, strides, memory). This file has the rest: autograd, and Python's protocols.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy import ndarray
+
+from ..dispatch import _operators
+from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
+from ..kernels._dims import dim_error
+from ..types.device import CPU, strided
+from ..types.dtype import TYPE_OF, legacy_type_name
+from .edge import gradient_edge
+from .node import NO_EDGE, bump_version
+from .tensor_base import TensorBase
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self, TypeVar
+
+    from ..types import DType, Number
+    from ..types.device import device as _device, layout as _layout
+    from ..types.dtype import dtype as _dtype
+    from ..utils.hooks import RemovableHandle
+    from .node import Node
+
+    _Subclass = TypeVar("_Subclass", bound="Tensor")
+
+new = object.__new__
+
+
+class Tensor(TensorBase):
+    """A multi-dimensional array of one dtype that autograd can differentiate through, as in PyTorch."""
+
+    __module__ = "gradloom"  # where users find it
+
+    _view: Any = None  # ViewMeta of a view
+    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
+    _grad: Tensor | None = None
+    _grad_dtype: Any = None  # a tuple with the NumPy dtype that `grad` must have, or None for any
+    _tangent: Any = None  # forward-mode tangent
+    _post_accumulate_grad_hooks: Any = None
+    _wrapped_number: Number | None = None  # the Python number that this tensor was made from, to promote weakly
+    _retains_grad = False
+    _detachments = 0  # how often detach_() took its history away
+    _inference: bool | int = False  # 2 for one that has a version all the same: see mark_detached_inference
+    _name: str | None = None
+    _backward_hooks: Any = None  # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
+    _operand = TensorBase._array  # where wrappers read it; see Note [Interception]
+    __array_priority__: int = 1000  # NumPy leaves binary operators to us
+    device: _device = CPU
+    layout: _layout = strided
+    is_sparse: bool = False
+    is_cuda: bool = False
+    is_mps: bool = False
+    is_meta: bool = False
+    is_quantized: bool = False
+    is_mkldnn: bool = False
+    is_nested: bool = False
+    is_xpu: bool = False
+    is_vulkan: bool = False
+    is_cpu: bool = True
+    is_sparse_csr = is_ipu = is_maia = is_mtia = is_xla = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        from ..tensors.construction import legacy_tensor
+
+        return legacy_tensor(cls, args, kwargs)
+
+    __torch_dispatch__: Any = staticmethod(disabled_torch_dispatch)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("__module__", "").startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
+            # Classes of our own are no affair of public functions.
+            cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
+        elif cls.__torch_function__ is not disabled_torch_function:
+            from ..python_dispatch.torch_function import ask_for
+
+            ask_for(cls)
+        if "__torch_dispatch__" in cls.__dict__:
+            from ..python_dispatch.torch_dispatch import adopt
+
+            adopt(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[builtins.type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """What a subclass answers that does not say otherwise: the function's result, as tensors of its own class.
+
+        Args:
+            func: the public function that was called.
+            types: the classes among its arguments that override functions.
+            args, kwargs: its arguments.
+
+        Returns:
+            The result; NotImplemented if one of `types` is unrelated to this class.
+        """
+        from ..python_dispatch.torch_function import preserve_class
+
+        return preserve_class(cls, func, types, args, kwargs or {})
+
+    # --- tensors made of this one -----------------------------------------------------------------------------
+
+    def new_tensor(self, data: Any, **options: Any) -> Tensor:
+        """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
+        from ..tensors.construction import new_tensor
+
+        return new_tensor(self, data, **options)
+
+    def new(self, *args: Any, **kwargs: Any) -> Tensor:
+        """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
+        from ..tensors.construction import legacy_tensor
+
+        return legacy_tensor(Tensor, args, kwargs, self.dtype)
+
+    def conj(self) -> Tensor:
+        """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
+        return _operators._conj(self) if self._array.dtype.kind == "c" else self
+
+    @overload
+    def type(self, dtype: None = None, non_blocking: bool = False) -> str: ...
+
+    @overload
+    def type(self, dtype: DType | str, non_blocking: bool = False) -> Tensor: ...
+
+    def type(self, dtype: DType | str | None = None, non_blocking: bool = False) -> str | Tensor:
+        """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name).
+
+        Args:
+            non_blocking: has no effect: there is one device.
+        """
+        if dtype is None:
+            return legacy_type_name(self.dtype)
+        from ..tensors.construction import parse_type
+
+        return _operators.to(self, parse_type(dtype))
+
+    # --- autograd ---------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether autograd records operations on this tensor. May be set on leaves of a floating or complex dtype.
+
+        Raises:
+            RuntimeError: when it is set on another tensor.
+        """
+        edge = self._edge
+        if edge is None:
+            view = self._view
+            return view is None or view.requires_grad
+        return edge is not NO_EDGE
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        edge, view = self._edge, self._view
+        if value and edge is None and view is None and not self._inference:
+            return
+        if not self.is_leaf:
+            hint = (
+                ""
+                if value
+                else (
+                    " If you want to use a computed variable in a subgraph that doesn't require "
+                    "differentiation use var_no_grad = var.detach()."
+                )
+            )
+            raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
+        if value and self._array.dtype.kind not in "fcV":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if value and self._inference and not state.flags & INFERENCE:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if value and state.func_level is not None:
+            state.func_level.made(self)
+        if view is not None:
+            view.is_own_leaf = value and view.edge is NO_EDGE
+            accumulator = self._accumulator and self._accumulator()
+            if accumulator:  # the end of graphs that exist: it adds to `grad` only while that is required
+                accumulator.variable = self if value else self._detached_alias()
+        else:
+            self._edge = None if value else NO_EDGE
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set requires_grad of a leaf in place."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
+        view = self._view
+        if not (requires_grad and self.requires_grad) or self._inference:
+            self.requires_grad = requires_grad
+        elif view is not None and view.edge is NO_EDGE:  # it requires grad because its base does, and now by itself
+            view.is_own_leaf = True
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the operation that made this tensor; None for leaves."""
+        edge = self._edge
+        if edge is None:
+            if self._view is None:
+                return None
+            edge = self._view.history(self)
+        return edge[0]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node this tensor is."""
+        edge = self._edge
+        if edge is None:
+            edge = self._view.history(self) if self._view is not None else NO_EDGE
+        return edge[1]
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward added up here; None before. Of a leaf, or after `retain_grad()`.
+
+        May be set to a Tensor of this tensor's shape and dtype, or None.
+        """
+        if self._grad is None and not self._retains_grad and not self.is_leaf:
+            import warnings
+
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+                "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            wanted = self._array.dtype if self._grad_dtype is None else self._grad_dtype[0]
+            if wanted is not None and value._array.dtype != wanted:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
+                    f"grad_dtype '{TYPE_OF[wanted]}'. The gradient must match the tensor's grad_dtype "
+                    "(its dtype by default): set `grad_dtype` to another dtype, or to None for any"
+                )
+            if value._array.shape != self._array.shape:
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
+                    f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the "
+                    "tensor are the same size"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def grad_dtype(self) -> _dtype | None:
+        """The dtype that `grad` has: of this leaf, unless another was set; None where any will do.
+
+        Raises:
+            RuntimeError: for a tensor that is no leaf; when set to another dtype than that of a gradient that is there.
+        """
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        if self._grad_dtype is None:
+            return self.dtype
+        return TYPE_OF[self._grad_dtype[0]] if self._grad_dtype[0] is not None else None
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: _dtype | None) -> None:
+        from .gradient_checks import set_grad_dtype
+
+        set_grad_dtype(self, value)
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, without history and without a shared version counter."""
+        if self._array.__class__ is not ndarray:
+            return _operators.detach(self)
+        out = wrap(self._array)
+        if self._inference:
+            from .variants import mark_detached_inference
+
+            mark_detached_inference(out)
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value._array.dtype != self._array.dtype:
+            if self.requires_grad and value._array.dtype.kind not in "fcV":
+                raise RuntimeError(
+                    "data set to a tensor that requires gradients must be floating point or complex dtype"
+                )
+            self._accumulator = None  # one of the new dtype takes its place
+        self._array = value._array
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+    @property
+    def _version(self) -> int:
+        if self._inference is True:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        counter = self._vc
+        return 0 if counter is None else counter[0]
+
+    @property
+    def _base(self) -> Tensor | None:
+        return self._view.base if self._view is not None else None
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in inference mode."""
+        return bool(self._inference)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad()` was called on this non-leaf."""
+        return self._retains_grad
+
+    @property
+    def name(self) -> str | None:
+        """None: tensors have no names here."""
+        return self._name
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None:
+        """Add to `.grad` of every leaf (or of `inputs`) the derivative of this tensor times `gradient`.
+
+        Args:
+            gradient: Tensor of this tensor's shape; may be left out for a tensor of one element.
+            retain_graph: keep saved tensors (default: the value of create_graph).
+            create_graph: record the backward pass, for higher derivatives.
+            inputs: Tensors to accumulate into, instead of all leaves.
+
+        Raises:
+            RuntimeError: if this tensor requires no grad, the gradient's shape differs, or the graph was freed.
+        """
+        from ..autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad` when backward runs."""
+        from .tensor_hooks import retain_grad
+
+        retain_grad(self)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call `hook(grad)` when this tensor's gradient is computed; a returned Tensor replaces it.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
+        from .tensor_hooks import register_hook
+
+        return register_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
+        from .tensor_hooks import register_post_accumulate_grad_hook
+
+        return register_post_accumulate_grad_hook(self, hook)
+
+    # --- aliases without history --------------------------------------------------------------------------------
+
+    def _detached_alias(self) -> Tensor:
+        """The same memory and version counter, without history."""
+        out = new(Tensor)
+        out._array = self._array
+        out._edge = NO_EDGE
+        counter = self._vc
+        if counter is None:
+            counter = self._vc = [0]
+        out._vc = counter
+        return out
+
+    def _leaf_reference(self) -> Any:
+        """A weak reference to the AccumulateGrad of a leaf that requires grad, else None."""
+        if self._edge is None and self._view is None:
+            gradient_edge(self)
+            return self._accumulator
+        return None
+
+    @staticmethod
+    def _make_subclass(cls: builtins.type[_Subclass], data: Tensor, require_grad: bool = False) -> _Subclass:
+        """A tensor of class `cls` on the memory of `data`; how Parameter is made."""
+        out = new(cls)
+        out._array = data._array
+        out._vc = data._vc
+        out._edge = NO_EDGE
+        if data._inference:
+            out._inference = True
+        if require_grad:
+            out.requires_grad = True
+        return out
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: builtins.type[_Subclass],
+        size: Sequence[int],
+        strides: Sequence[int] | None = None,
+        storage_offset: int | None = None,
+        **options: Any,
+    ) -> _Subclass:
+        """A tensor of class `cls` that has a shape and a dtype, but no values: `cls.__torch_dispatch__` answers for it.
+
+        Args:
+            size: the shape.
+            strides: in elements; those of contiguous memory by default.
+            storage_offset: has no effect.
+            options: dtype (the default dtype by default), device and layout, requires_grad.
+
+        Raises:
+            TypeError: if the class has no `__torch_dispatch__`.
+        """
+        from ..python_dispatch.torch_dispatch import make_wrapper_subclass
+
+        return make_wrapper_subclass(cls, size, strides, storage_offset, **options)
+
+    def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
+        """The same data as an instance of the Tensor subclass `cls`, differentiable."""
+        alias = _operators.alias(self)
+        out = new(cls)
+        out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
+        out.__dict__.update(alias.__dict__)
+        return out
+
+    # --- Python's protocols ---------------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number."""
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            from ..python_dispatch.torch_dispatch import local_scalar
+
+            return local_scalar(self)
+        found = array.item()
+        return float(found) if array.dtype.kind == "V" else found
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        array = self._array
+        if array.__class__ is not ndarray:
+            raise RuntimeError(
+                f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
+                "no values of its own, but stands for other tensors."
+            )
+        return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The ndarray on the same memory.
+
+        Args:
+            force: give a copy where there is no such ndarray.
+
+        Raises:
+            RuntimeError: in grad mode, if the tensor requires grad; or if its conjugate or negative bit is set; unless
+                `force`.
+            TypeError: for bfloat16, which NumPy does not know.
+        """
+        if self.requires_grad and not force and not state.flags & GRAD_OFF:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.is_conj() or self.is_neg():
+            return self._resolved_array(force)
+        if self._array.__class__ is not ndarray:
+            raise RuntimeError(
+                ".numpy() is not supported for tensor subclasses: this one has no values of its own, "
+                "but stands for other tensors."
+            )
+        if self._array.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type. Use x.float().numpy()")
+        return self._array
+
+    def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
+        """The values of a tensor whose conjugate or negative bit is set, if `force`."""
+        if not force:
+            bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() instead."
+            )
+        return np.asarray(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if copy:
+            return array.astype(dtype or array.dtype, copy=True)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What NumPy's functions make of a result whose operands include a tensor."""
+        array = np.asarray(array)
+        return wrap(array.view(np.uint8) if array.dtype.kind == "b" else array)
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __bool__(self) -> bool:
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if not array.size
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            return bool(self.item())
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        self._check_scalar()
+        return float(_real_number(self.item(), "double"))
+
+    def __int__(self) -> int:
+        self._check_scalar()
+        return int(_real_number(self.item(), "int64_t"))
+
+    def __complex__(self) -> complex:
+        self._check_scalar()
+        return complex(self.item())
+
+    def _check_scalar(self) -> None:
+        """Raise for several elements; warn, once, where autograd loses sight of the value."""
+        if self._array.size != 1:
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
+            )
+        if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
+            from ..backends.settings import warn_once
+
+            warn_once(
+                "scalar",
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior: no gradient goes through the number. Consider using tensor.detach() first.",
+                3,
+            )
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __reversed__(self) -> Tensor:
+        """The tensor with its first dimension in reverse."""
+        return self.flip(0) if self._array.ndim else self
+
+    def __contains__(self, element: Tensor | Number) -> bool:
+        if isinstance(element, (Tensor, int, float, complex)):
+            equal: Any = element == self
+            return bool(equal._array.any())
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        from ..tensors.printing import tensor_text
+
+        return tensor_text(self, tensor_contents)
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if not self._array.ndim else object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        from ..tensors.construction import deepcopy_tensor
+
+        return deepcopy_tensor(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        from ..tensors.construction import reduce_tensor
+
+        return reduce_tensor(self)
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in ("_array", "_vc")]
+
+
+def _real_number(value, kind):
+    """The real part of a number without an imaginary one."""
+    if value.__class__ is complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
+        return value.real
+    return value
+
+
+def wrap(array: np.ndarray) -> Tensor:
+    """A tensor without history on an ndarray (or NumPy scalar)."""
+    out = new(Tensor)
+    out._array = array if array.__class__ is ndarray else np.asarray(array)
+    out._edge = NO_EDGE
+    out._vc = None
+    return out
+
+
+_REAL = frozenset((int, float))
+
+
+def wrapped_number(value, like=None) -> Tensor:
+    """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype.
+
+    Args:
+        value: bool, int, float or complex.
+        like: the tensor that it meets; a floating one lends its dtype, so that no promotion is needed.
+    """
+    array = None
+    if like is not None:
+        other = like._array.dtype
+        char = other.char  # not of half precision, to which an operator may not round a number (Note [Type promotion])
+        if (
+            (char == "f" or char == "d")
+            and value.__class__ in _REAL
+            or (char == "F" or char == "D")
+            and (value.__class__ is not bool)
+        ):  # which an operator may refuse
+            array = np.array(value, other)
+    if array is None:
+        kind = value.__class__
+        array = np.array(value, np.int64) if kind is int else np.array(value)
+    out = new(Tensor)
+    out._array = array
+    out._edge = NO_EDGE
+    out._vc = None
+    out._wrapped_number = value
+    return out
+
+
+_operators.Tensor = Tensor
+_operators.wrap = wrap
+_operators.bump_version = bump_version
+__all__ = ["GRAD_OFF", "Tensor", "dim_error", "wrap", "wrapped_number"]

@@ -1,0 +1,216 @@
+"""TensorBase: the slots of a tensor, and what its array says: sizes, strides, dtype, memory.
+
+Nothing here concerns autograd; see Note [Tensor layout] in tensor.py for what the slots hold. As in PyTorch, `Tensor`
+is what users have, and `TensorBase` only what it derives from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from numpy import ndarray
+
+from ..kernels._dims import dim_error
+from ..kernels._layout import is_in_format
+from ..memory.ownership import address, offset_in_elements
+from ..types.dtype import FLOATING, TYPE_OF
+from ..types.size import Size
+
+if TYPE_CHECKING:
+    from ..storage import TypedStorage, UntypedStorage
+    from ..tensors._members import TensorMembers
+    from ..types.device import memory_format as _memory_format
+    from ..types.dtype import dtype as _dtype
+    from .tensor import Tensor
+else:
+    TensorMembers = object
+
+
+class TensorBase(TensorMembers):
+    """The slots of a tensor, and what its array says."""
+
+    __slots__ = ("_array", "_edge", "_vc", "__weakref__")
+    __module__ = "gradloom"
+
+    _array: ndarray
+    _edge: Any
+    _vc: list[int] | None
+
+    @property
+    def shape(self) -> Size:
+        """The extents of the dimensions, a tuple of ints."""
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> _dtype:
+        """The type of the elements."""
+        return TYPE_OF[self._array.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    def dim(self) -> int:
+        """How many dimensions there are."""
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return self._array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self._array.itemsize
+
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+
+    @overload
+    def size(self, dim: int) -> int: ...
+
+    def size(self, dim: int | None = None) -> Size | int:
+        """The shape, or the extent of one dimension (negative counts from the end).
+
+        Args:
+            dim: which dimension; None for all.
+        """
+        shape = self._array.shape
+        if dim is None:
+            return Size(shape)
+        try:
+            return shape[dim]
+        except IndexError:
+            raise _no_such_dim(dim, len(shape)) from None
+
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+
+    @overload
+    def stride(self, dim: int) -> int: ...
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Strides in elements: a tuple, or that of one dimension.
+
+        Args:
+            dim: which dimension; None for all.
+        """
+        array = self._array
+        item = array.itemsize
+        strides = array.strides if array.size else _strides_without_elements(array)
+        if dim is None:
+            return tuple([s // item for s in strides])
+        try:
+            return strides[dim] // item
+        except IndexError:
+            raise _no_such_dim(dim, array.ndim) from None
+
+    def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
+        """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps.
+
+        Args:
+            memory_format: the order asked about; contiguous_format by default.
+        """
+        return is_in_format(self._array, memory_format)
+
+    def is_set_to(self, tensor: Tensor) -> bool:
+        """Whether both tensors show the same memory in the same way.
+
+        Args:
+            tensor: the Tensor to compare with.
+        """
+        a, b = self._array, tensor._array
+        return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
+
+    def is_same_size(self, other: Tensor) -> bool:
+        """Whether both tensors have the same shape.
+
+        Args:
+            other: the Tensor to compare with.
+        """
+        return self._array.shape == other._array.shape
+
+    def get_device(self) -> int:
+        """The index of the device; -1 for the CPU."""
+        return -1
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element."""
+        return offset_in_elements(self._array)
+
+    def data_ptr(self) -> int:
+        """The memory address of the first element; 0 if there is none."""
+        array = self._array
+        return address(array) if array.size and array.__class__ is ndarray else 0
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The bytes that this tensor shares with its views."""
+        from ..storage import UntypedStorage
+
+        return UntypedStorage._of(self._array)
+
+    def storage(self) -> TypedStorage:
+        """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
+        from ..storage import TypedStorage, warn_once
+
+        warn_once()
+        return TypedStorage._of(self._array, self.dtype)
+
+    def _typed_storage(self) -> TypedStorage:
+        from ..storage import TypedStorage
+
+        return TypedStorage._of(self._array, self.dtype)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one."""
+        return self.dtype.category == FLOATING
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self._array.dtype.kind == "c"
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        """Whether the values are the conjugates of those in memory; see Note [Conjugate and negative bits]."""
+        array: Any = self._array
+        return type(array) is not ndarray and array.conj_bit
+
+    def is_neg(self) -> bool:
+        """Whether the values are the negatives of those in memory."""
+        array: Any = self._array
+        return type(array) is not ndarray and array.neg_bit
+
+    def _is_zerotensor(self) -> bool:
+        """False; but see Note [Zero tangents]."""
+        return False
+
+
+def _no_such_dim(dim: int, ndim: int) -> IndexError:
+    return dim_error(dim, ndim) if ndim else IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
+def _strides_without_elements(array) -> list[int]:
+    """Strides in bytes as PyTorch gives them to an empty tensor, where NumPy has zeros: those of sizes of 1 or more."""
+    strides: list[int] = []
+    step = array.itemsize
+    for n in reversed(array.shape):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return strides

@@ -1,0 +1,285 @@
+"""What in-place and out variants have in common: how a result gets into memory that exists already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ..kernels._overlap import check_apart, check_no_internal_overlap, check_no_partial_overlap
+from ..memory.ownership import resized
+from ..types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
+from .node import NO_EDGE, bump_version
+
+
+def write_out(wrapper, args, out, takes="", /, **keywords):
+    """Call an operator and write its result(s) to `out`, resized if need be.
+
+    Args:
+        wrapper: the generated function of the operator.
+        args, keywords: its arguments.
+        out: a Tensor, or a sequence of Tensors for several results.
+        takes: words: `same_dtype` if a dtype that the result can be cast to does not do; `shared` if `out` may have
+            memory in common with inputs, `apart` if it must have none. Otherwise it must be all of an input, or none.
+
+    Returns:
+        `out`.
+
+    Raises:
+        RuntimeError: if gradients would be required, or for a dtype or memory that the operator does not take.
+    """
+    outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    name = wrapper.__doc__.partition("(")[0].partition(".")[0]  # the docstring of a wrapper is its schema
+    for t in outs:
+        if not isinstance(t, _operators.Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    flags = state.flags
+    inputs = list(_tensors(args))
+    if flags & FORWARD_AD:
+        _check_no_tangents(
+            f"{name}_out",
+            (*inputs, *outs),
+            "it is an out= function: leave `out` away, and copy_ the result where it has to go.",
+        )
+    state.flags = flags | GRAD_OFF
+    try:
+        found = wrapper(*args, **keywords)
+    finally:
+        state.flags = flags
+    results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if not flags & GRAD_OFF and any(r._array.dtype.kind in "fcV" for r in results):
+        for t in (*inputs, *outs):
+            if t.requires_grad:
+                raise RuntimeError(
+                    f"{name}(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad."
+                )
+    if "shared" not in takes:
+        check = check_apart if "apart" in takes else check_no_partial_overlap
+        for target in outs:
+            check_no_internal_overlap(target._array)
+            for t in inputs:
+                check(target._array, t._array)
+    if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if len(results) != len(outs):
+        raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
+    check = _check_same_dtype if "same_dtype" in takes else _check_cast
+    for target, result in zip(outs, results, strict=True):
+        check(result._array, target._array)
+    for target, result in zip(outs, results, strict=True):
+        _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a word
+    return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
+
+
+def _check_no_tangents(name, tensors, why):
+    from ..autograd.forward_ad import tangent_of
+
+    if any(tangent_of(t) is not None for t in tensors if t is not None):
+        raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it because {why}")
+
+
+def refuse_tangents(name: str, inputs) -> None:
+    """Stop forward mode at an operator that has no formula for it.
+
+    Raises:
+        NotImplementedError: if one of the tensors has a tangent.
+    """
+    _check_no_tangents(
+        name, inputs, "it has not been implemented yet: its entry in derivatives.yaml has no formula for its result."
+    )
+
+
+def _tensors(args):
+    for a in args:
+        if isinstance(a, _operators.Tensor):
+            yield a
+        elif isinstance(a, (tuple, list)):
+            yield from (t for t in a if isinstance(t, _operators.Tensor))
+
+
+def _check_cast(result: np.ndarray, target: np.ndarray) -> None:
+    if result.dtype is not target.dtype:
+        from_, to = TYPE_OF[result.dtype], TYPE_OF[target.dtype]
+        if not can_cast(from_, to):
+            raise RuntimeError(
+                f"result type {scalar_type_name(from_)} can't be cast to the desired output type {scalar_type_name(to)}"
+            )
+
+
+def _check_same_dtype(result: np.ndarray, target: np.ndarray) -> None:
+    if result.dtype is not target.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {c_name(result.dtype)}, but got {c_name(target.dtype)} instead"
+        )
+
+
+def _store(target, result: np.ndarray, quietly: bool) -> None:
+    array = target._array
+    if array.shape != result.shape:
+        if array.size and not quietly:
+            import warnings
+
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
+                f"which does not match the required output shape {list(result.shape)}. This behavior is "
+                "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+                "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+                "elements with t.resize_(0).",
+                UserWarning,
+                stacklevel=4,
+            )
+        array = target._array = resized(array, np.empty_like(result))
+    else:
+        check_no_internal_overlap(array)
+    array[...] = result
+    bump_version(target)
+
+
+def write_inplace(array: np.ndarray, result) -> None:
+    """Write a computed result into the array of a tensor.
+
+    Raises:
+        RuntimeError: if the result's dtype or shape does not fit.
+    """
+    if result.__class__ is not np.ndarray:
+        result = np.asarray(result)
+    if array.shape != result.shape:
+        raise RuntimeError(
+            f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    if array.dtype is not result.dtype:
+        _check_cast(result, array)
+    if 0 in array.strides:
+        check_no_internal_overlap(array)
+    array[...] = result
+
+
+def require_gradient(tensor) -> None:
+    """Make the result of a factory a leaf that requires grad.
+
+    Raises:
+        RuntimeError: if its dtype has no gradients.
+    """
+    if tensor._array.dtype.kind not in "fcV":
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor.requires_grad = True
+
+
+def factory_dtype(dtype, out):
+    """The dtype of what a factory writes to `out`.
+
+    Raises:
+        RuntimeError: if `dtype` is given and differs from that of `out`.
+    """
+    if isinstance(out, _operators.Tensor):
+        if dtype is not None and dtype is not out.dtype:
+            raise RuntimeError(
+                f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter ({scalar_type_name(out.dtype)})"
+            )
+        return out.dtype
+    return dtype
+
+
+def not_differentiable(name: str, argument: str) -> RuntimeError:
+    """The error of a tensor that requires a gradient as an argument for which an operator has no derivative."""
+    return RuntimeError(
+        f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
+        "input cannot have requires_grad True."
+    )
+
+
+def not_implemented_history(name: str, inputs, results) -> None:
+    """Give results of an operator without a derivative a node that says so when a gradient arrives."""
+    node = not_implemented_node(name, inputs)
+    if node is None:
+        return
+    for nr, result in enumerate(results):
+        array = result._array
+        node.input_metadata = (*node.input_metadata, array.shape, array.dtype)
+        if array.dtype.kind in "fcV":
+            result._edge = (node, nr)
+
+
+def not_implemented_write(name: str, inputs) -> None:
+    """Give a tensor that an operator without a derivative wrote to a history that says so.
+
+    Args:
+        name: the in-place operator.
+        inputs: its tensor arguments, of which it wrote to the first.
+    """
+    node = not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
+    if node is not None:
+        from .views import rebase_history
+
+        rebase_history(inputs[0], node)
+
+
+def not_implemented_node(name: str, inputs):
+    """The node of an operator without a derivative; None if no input requires grad."""
+    for t in inputs:
+        if t is not None and t._edge is not NO_EDGE:
+            break
+    else:
+        return None
+    from .edge import gradient_edge
+    from .node import NotImplementedNode, next_sequence_nr
+
+    # a number in a tensor's place is no input: PyTorch has an overload for it
+    edges = [t._edge or gradient_edge(t) for t in inputs if t is not None and t._wrapped_number is None]
+    if all(e is NO_EDGE for e in edges):
+        return None
+    node = NotImplementedNode(f"derivative for aten::{name.partition('.')[0]} is not implemented", edges)
+    node.sequence_nr = next_sequence_nr()
+    return node
+
+
+def fits(array: np.ndarray, *operands) -> bool:
+    """Whether a ufunc of `array` and `operands` may write straight into `array`: a floating (or complex) dtype, the
+    same for all, and shapes that broadcast to its own."""
+    kind = array.dtype
+    if kind.kind not in "fc" or 0 in array.strides:
+        return False
+    shape, whole = array.shape, array.base is None
+    for other in operands:
+        if other.__class__ is not np.ndarray:
+            if other.__class__ is complex and kind.kind != "c":
+                return False
+            continue
+        if other.dtype is not kind:
+            return False
+        if whole and other.base is None and (other.shape == shape or not other.ndim):
+            continue
+        if other is not array and not (whole and other.base is None):
+            check_no_partial_overlap(array, other)
+        if (
+            other.ndim
+            and other.shape != shape
+            and (
+                other.ndim > len(shape)
+                or any(n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape), strict=False))
+            )
+        ):
+            return False
+    return True
+
+
+def mark_inference(results) -> None:
+    """Note that tensors were made in inference mode.
+
+    Their version counter is never read, but a tensor that has one is looked at when it is saved for backward.
+    """
+    for r in results:
+        if r is not None:
+            r._inference = True
+            if r._vc is None:
+                r._vc = [0]
+
+
+def mark_detached_inference(result) -> None:
+    """Note that a tensor was made of an inference tensor by `detach()` or `.data`.
+
+    Outside of inference mode such a tensor has a version of its own, and may be written to.
+    """
+    result._inference = True if state.flags & INFERENCE else 2
+    result._vc = [0]

@@ -1,0 +1,354 @@
+"""Views and writes in place: who shares memory with whom, and how a write changes their history.
+
+Note [Views and in-place writes]
+Every differentiable view remembers the tensor at the root of its chain of views (its base) and shares its version
+counter. Writing in place bumps the counter and gives a new history:
+
+- to a tensor that is no view: its edge becomes output 0 of the writing node (`rebase_history`);
+- to a view: the *base* gets a CopySlices node, which in backward lets the writing node see only the gradient of the
+  region that was written. All other views of the base become stale: their version no longer matches, and the next time
+  their edge is asked for, it is made anew as an as_strided view of the base's new history.
+
+A view that shows another dtype or the real part of complex memory cannot be replayed by as_strided on its base; it
+carries a `replay` function instead.
+
+A view without history of its own (made in no_grad mode, or of a tensor that did not require grad then) requires grad as
+soon as its base does, as in PyTorch: results made from it are recorded, but no gradient flows along its edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import GRAD_OFF, INFERENCE, state
+from ..memory.ownership import offset_in_elements, strided_view
+from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
+from .node import Node, next_sequence_nr, operator_name
+from .saved_variable import FREED_MESSAGE
+
+# How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on. TRANSFORM_INPUT is what a
+# transformed function gets in the place of an argument.
+DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW, TRANSFORM_INPUT = range(6)
+
+
+class ViewMeta:
+    """What a view knows of its base."""
+
+    __slots__ = ("base", "edge", "version", "creation", "replay", "is_own_leaf")
+    carries_tangents = True  # whether it is a view for forward mode, too
+
+    def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
+        self.base = base
+        self.edge = edge  # the view's edge as of `version`
+        self.version = version
+        self.creation = creation
+        self.replay = replay  # function base -> view, where as_strided cannot do it
+        self.is_own_leaf = False  # requires_grad_() was called on a view without history
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the view requires grad: by its history, by itself, or because its base does."""
+        return self.edge is not NO_EDGE or self.is_own_leaf or self.base.requires_grad
+
+    def history(self, tensor):
+        """The edge that the view was made along, made anew if its base was written to since; NO_EDGE without one.
+
+        Raises:
+            RuntimeError: if the base was written to, and a view that came to be as this one did must not be replayed.
+        """
+        edge, version = self.edge, tensor._vc[0]
+        if version == self.version:
+            return edge
+        base = self.base
+        if not base.requires_grad:
+            if edge is NO_EDGE:
+                return edge
+            base = base._detached_alias()  # the base was detached since: no gradient gets beyond the view
+            base._edge = DEAD_EDGE
+        if self.creation != DEFAULT:
+            raise RuntimeError(
+                forbidden_view_message(self, "its base or another view of its base has been modified inplace")
+            )
+        self.edge, self.version = self._replayed_edge(tensor, base), version
+        if tensor._retains_grad:
+            move_retained_gradient(edge, self.edge)
+        return self.edge
+
+    def current_edge(self, tensor):
+        """The edge that a gradient of the view flows along."""
+        edge = self.edge
+        if edge is NO_EDGE or tensor._vc[0] != self.version:
+            edge = self.history(tensor)
+            if edge is NO_EDGE:
+                if self.is_own_leaf:
+                    return leaf_edge(tensor)
+                return DEAD_EDGE if self.base.requires_grad else NO_EDGE
+        return edge
+
+    def _replayed_edge(self, tensor, base):
+        flags = state.flags
+        state.flags = flags & ~(GRAD_OFF | INFERENCE)
+        try:
+            if self.replay is not None:
+                return self.replay(base)._view.edge
+            array = tensor._array
+            item = array.itemsize
+            strides = tuple([s // item for s in array.strides])
+            return _operators.as_strided(base, array.shape, strides, offset_in_elements(array))._view.edge
+        finally:
+            state.flags = flags
+
+
+class PrimalView(ViewMeta):
+    """Of what `unpack_dual` gives: it has no tangent, although its base may have one."""
+
+    __slots__ = ()
+    carries_tangents = False
+
+
+def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
+    """Tie a fresh result to the tensor whose memory it shows.
+
+    Args:
+        result: the new Tensor.
+        source: the input it is a view of.
+        edge: `(node, output_nr)` of the view operator, or NO_EDGE.
+        flags: the thread's dispatch flags when the operator was called.
+        creation: one of the constants above.
+        replay: how to make the view again from `source`, where as_strided cannot.
+    """
+    counter = source._vc
+    if counter is None:
+        counter = source._vc = [0]
+    result._vc = counter
+    if source._inference:
+        result._inference = True
+        return result
+    view = source._view
+    base = source
+    if flags & (INFERENCE | GRAD_OFF) and creation != CUSTOM_FUNCTION:
+        creation = INFERENCE_VIEW if flags & INFERENCE else NO_GRAD
+    if view is not None:
+        base = view.base
+        if view.replay is not None:
+            replay = _through(view.replay, result._array) if replay is None else _chained(view.replay, replay)
+        elif replay is not None:
+            replay = _chained(_restriding(source._array), replay)
+        if creation == DEFAULT or view.creation == INFERENCE_VIEW:
+            creation = view.creation
+    result._edge = None
+    result._view = ViewMeta(base, edge, counter[0], creation, replay)
+    return result
+
+
+def _chained(outer, inner):
+    return lambda root: inner(outer(root))
+
+
+def _through(replay, array):
+    return _chained(replay, _restriding(array))
+
+
+def _restriding(array):
+    """How to show, of a tensor with the same memory and dtype, what `array` shows."""
+    shape, item, offset = array.shape, array.itemsize, offset_in_elements(array)
+    strides = tuple([s // item for s in array.strides])
+    return lambda root: _operators.as_strided(root, shape, strides, offset)
+
+
+def check_inplace(tensor, others=()) -> None:
+    """Refuse a write that would break the graph; called in grad mode, for a leaf that requires grad or a view.
+
+    Args:
+        tensor: what is about to be written.
+        others: the operator's other differentiable inputs: Tensors, None, lists of them.
+
+    Raises:
+        RuntimeError: for a leaf that requires grad, a view of one, and views that must not be written.
+    """
+    view = tensor._view
+    requires_grad = tensor.requires_grad
+    if not requires_grad and not _any_requires_grad(others):
+        return
+    if view is not None:
+        if view.creation != DEFAULT:
+            raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
+        if requires_grad and view.base.is_leaf:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if requires_grad and tensor.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _any_requires_grad(tensors) -> bool:
+    return any(
+        _any_requires_grad(t) if isinstance(t, (tuple, list)) else t is not None and t.requires_grad for t in tensors
+    )
+
+
+def forbidden_view_message(view, modified: str) -> str:
+    """Why a view must not be written, or made anew, while its history is recorded.
+
+    Args:
+        modified: what is modified and how, after "A view ... and".
+    """
+    node, nr = view.edge
+    if view.creation == TRANSFORM_INPUT:
+        return (
+            "a leaf Variable that requires grad is being used in an in-place operation: the Tensor "
+            f"{modified}, and it is an argument of a function that gradloom.func differentiates, or a view of "
+            "one. Write to a clone of it."
+        )
+    if view.creation in (NO_GRAD, INFERENCE_VIEW):
+        mode, other = (
+            ("no_grad", "with grad mode enabled") if view.creation == NO_GRAD else ("inference", "in normal mode")
+        )
+        block = "no_grad" if view.creation == NO_GRAD else "inference_mode"
+        what = (
+            f"A view was created in {mode} mode"
+            if node is None
+            else f"Output {nr} of {operator_name(node)} is a view of a view which was created in {mode} mode"
+        )
+        return (
+            f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is "
+            "forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
+            f"{block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+            "to be tracked)."
+        )
+    made = (
+        f"A view was created in no_grad mode and {modified} with grad mode enabled."
+        if node is None
+        else f"Output {nr} of {operator_name(node)} is a view and {modified}."
+    )
+    if view.creation == MULTI_OUTPUT:
+        return (
+            f"{made} This view is the output of a function that returns multiple views. Such functions do not "
+            "allow the output views to be modified inplace. You should replace the inplace operation by an "
+            "out-of-place one."
+        )
+    return (
+        f"{made} This view was created inside a custom Function (or because an input was returned as-is) and the "
+        "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+        "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+        "output of the custom Function."
+    )
+
+
+def move_retained_gradient(old, new) -> None:
+    """Let the hook of `retain_grad` follow its tensor from one edge to another."""
+    node, nr = old
+    if node is not None and node.hooks is not None and nr in node.hooks.retain_grad and new[0] is not None:
+        new[0].ensure_hooks().retain_grad[new[1]] = node.hooks.retain_grad.pop(nr)
+
+
+def rebase_history(tensor, node) -> None:
+    """Make `node` the history of a tensor that was just written in place.
+
+    Args:
+        tensor: the written Tensor, its version already bumped.
+        node: the node of the in-place operator; its first edge is the tensor's former history.
+    """
+    view = tensor._view
+    array = tensor._array
+    node.input_metadata = (array.shape, array.dtype)
+    if view is None:
+        old = tensor._edge
+        tensor._edge = (node, 0)
+        if tensor._retains_grad:
+            move_retained_gradient(old, tensor._edge)
+        return
+    base = view.base
+    base_edge = base._edge or gradient_edge(base)
+    base._edge = (CopySlices(base, tensor, base_edge, node, view.replay), 0)
+    if base._retains_grad:
+        move_retained_gradient(base_edge, base._edge)
+    view.history(tensor)
+
+
+def replace_history(tensor, node) -> None:
+    """Make `node` the history of a tensor of which an operator changed the shape in place, not the memory.
+
+    Args:
+        tensor: the Tensor, its version already bumped.
+        node: the node of the operator; its edge is the tensor's former history.
+    """
+    array = tensor._array
+    node.input_metadata = (array.shape, array.dtype)
+    view = tensor._view
+    if view is None:
+        tensor._edge = (node, 0)
+    else:
+        view.edge, view.version = (node, 0), tensor._vc[0]
+
+
+def share_version(result, source) -> None:
+    """Tie a result to the memory of its source where autograd sees no view, as for one of another dtype."""
+    counter = source._vc
+    if counter is None:
+        counter = source._vc = [0]
+    result._vc = counter
+    if source._inference or state.flags & INFERENCE:
+        result._inference = True
+
+
+class CopySlices(Node):
+    """Backward of a write into a view, seen from the base: the region's gradient goes through the writing node."""
+
+    __slots__ = ("fn", "geometry", "base_layout", "replay")
+
+    def __init__(self, base, view, base_edge, fn, replay):
+        array, shown = base._array, view._array
+        item = shown.itemsize
+        start = offset_in_elements(array)
+        self.fn = fn
+        self.geometry = (shown.shape, tuple([s // item for s in shown.strides]), offset_in_elements(shown) - start)
+        self.base_layout = (tuple([s // array.itemsize for s in array.strides]), 0 if replay is None else start)
+        self.replay = replay
+        self.next_edges = (base_edge, *fn.next_edges[1:])
+        self.sequence_nr = next_sequence_nr()
+        self.input_metadata = (array.shape, array.dtype)
+        self.hooks = None
+
+    def apply(self, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,) * len(edges)
+        if self.geometry is None:
+            raise RuntimeError(FREED_MESSAGE)
+        shape, strides, offset = self.geometry
+        out = _like_base(grad, *self.base_layout)
+        region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
+        base_edge = edges[0]
+        inner = self.fn.apply(
+            [_operators.clone(region)], (NO_EDGE if base_edge is NO_EDGE else self.fn.next_edges[0], *edges[1:])
+        )
+        first = inner[0] if base_edge[0] is not None else None
+        if first is not None:
+            if first._array.shape != shape or first._array.dtype != region._array.dtype:
+                from .gradient_checks import validate_gradient
+
+                first = validate_gradient(first, shape, region._array.dtype, self.fn, 0)
+            _operators.copy_(region, first)
+        else:
+            _operators.zero_(region)
+        return (out if base_edge[0] is not None else None, *inner[1:])
+
+    def release_variables(self):
+        self.geometry = None  # which says that there was a pass that did not keep the graph
+        if self.fn.release_variables is not None:
+            self.fn.release_variables()
+
+
+def _like_base(grad, strides, start):
+    """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
+    if hasattr(grad, "_physical"):  # batched: each example has such memory, one after the other
+        from ..batching.tensor import batched
+
+        last = sum([(n - 1) * s for n, s in zip(grad._array.shape, strides, strict=True)]) if grad._array.size else 0
+        return batched(_like_base(grad._physical, (start + 1 + last, *strides), start), grad._batch)
+    array = grad._array
+    if array.__class__ is not np.ndarray:  # of a subclass that stands for other tensors, whose views are replayed
+        return _operators.copy_(_operators.new_empty_strided(grad, array.shape, strides), grad)
+    span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
+    memory = np.zeros(span, array.dtype)
+    return _operators.copy_(_operators.wrap(strided_view(memory, array.shape, strides, start)), grad)

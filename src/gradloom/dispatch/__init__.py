@@ -1,0 +1,1 @@
+"""Dispatch: the state that a generated wrapper reads before the kernel, and the ways off the common path."""

@@ -1,0 +1,162 @@
+"""The memory of arrays: who owns it, where it begins and ends, and views of it.
+
+NumPy already tracks ownership (every view's `.base` chain ends at the array that owns the memory), so a storage
+(storage.py) is made only when somebody asks for one; two tensors share memory exactly when their owners are the same
+array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def owner(array: np.ndarray) -> np.ndarray:
+    """The ndarray that owns (or wraps) the memory that `array` looks at."""
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):  # None, a buffer, or what NumPy's as_strided puts between two arrays
+            base = getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
+
+
+def address(array: np.ndarray) -> int:
+    """Memory address of the first element."""
+    memory: Any = array
+    try:
+        return memory.__array_interface__["data"][0]
+    except AttributeError:  # of an array with a conjugate or negative bit
+        return memory.base.__array_interface__["data"][0]
+
+
+def extent(base: np.ndarray) -> tuple[int, int]:
+    """First byte and one past the last byte of the memory of an owner."""
+    if base.flags.c_contiguous or base.flags.f_contiguous:
+        start = address(base)
+        return start, start + base.nbytes
+    return np.lib.array_utils.byte_bounds(base)
+
+
+def rooted(array: np.ndarray) -> np.ndarray:
+    """The same elements as an array that is its own owner: a storage that begins with them."""
+    if array.base is None:
+        return array
+    code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
+    return np.asarray(_Elements(array, code.str)).view(array.dtype)
+
+
+class _Elements:
+    """Presents an array to NumPy and keeps it alive, without showing it as the base."""
+
+    def __init__(self, array, code) -> None:
+        self.kept = array
+        self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
+
+
+def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
+    """What shows the conjugates, the negatives or both of an array; see Note [Conjugate and negative bits]."""
+    if not conj and not neg:
+        return array
+    from .conjugation import Deferred
+
+    found: Any = Deferred(array, conj, neg)
+    return found
+
+
+def offset_in_elements(array: np.ndarray) -> int:
+    """PyTorch's storage_offset(): elements between the start of the memory and the first element."""
+    base = array.base
+    if base is None:
+        return 0
+    return (address(array) - extent(owner(array))[0]) // array.itemsize
+
+
+def flat(base: np.ndarray) -> np.ndarray:
+    """A one-dimensional view of all the memory of an owner, in address order."""
+    if base.flags.c_contiguous:
+        return base.reshape(-1)
+    if base.flags.f_contiguous:
+        return base.T.reshape(-1)
+    return base.reshape(-1, order="A") if base.size < 2 else _flat_in_gaps(base)
+
+
+def _flat_in_gaps(base):
+    order = sorted(range(base.ndim), key=lambda i: -base.strides[i])
+    laid = base.transpose(order)
+    return laid.reshape(-1) if laid.flags.c_contiguous else np.asarray(_Extent(base))
+
+
+class _Extent:
+    """Presents all bytes between the first and the last element of an array, gaps included, to NumPy."""
+
+    def __init__(self, base) -> None:
+        self.base = base
+        start, end = extent(base)
+        self.__array_interface__ = {
+            "data": (start, not base.flags.writeable),
+            "shape": (end - start,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
+    """A view of the memory that `array` belongs to.
+
+    Args:
+        array: any array on that memory.
+        shape, strides, offset: in elements, from the start of the memory.
+
+    Raises:
+        RuntimeError: if the view would reach beyond the memory.
+    """
+    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
+        deferred: Any = array
+        return deferred.through(lambda memory: strided_view(memory, shape, strides, offset))
+    memory = flat(owner(array))
+    item = array.itemsize
+    if min(strides, default=0) < 0:
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+        )
+    if min(shape, default=0) < 0:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
+            "a size is not negative"
+        )
+    reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
+    if offset < 0 or reach * item > memory.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
+            f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
+            f"of size {memory.nbytes}"
+        )
+    if 0 in shape:
+        return np.ndarray(shape, array.dtype)
+    return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
+
+
+def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """An array with the shape and strides of `layout` that begins where `array` does: in its memory if that is large
+    enough, else in new memory that begins with the same elements.
+
+    Raises:
+        RuntimeError: where the memory is another library's, and too small.
+    """
+    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
+        deferred: Any = array
+        return deferred.through(lambda memory: resized(memory, layout))
+    offset = offset_in_elements(array)
+    whole = owner(array)
+    start, end = extent(whole)
+    memory = array
+    if layout.size and (offset + layout.size) * array.itemsize > end - start:
+        if not whole.flags.owndata and isinstance(whole.base, _Elements):
+            raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
+        memory = np.empty(offset + layout.size, array.dtype)
+        old = flat(whole).view(array.dtype)
+        memory[: min(old.size, memory.size)] = old[: memory.size]
+    return strided_view(memory, layout.shape, [s // layout.itemsize for s in layout.strides], offset)

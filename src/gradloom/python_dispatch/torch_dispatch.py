@@ -1,0 +1,337 @@
+"""`__torch_dispatch__`: dispatch modes, and subclasses of Tensor that answer operators below autograd.
+
+Note [Torch dispatch]
+Below autograd, the call of one overload can be answered by Python code: by the innermost dispatch mode of the thread,
+then by the classes of the arguments, subclasses first. They are called as in PyTorch,
+
+    __torch_dispatch__(func, types, args, kwargs)
+
+with `func` an operator object (Note [Operator objects]), lists as lists, numbers as numbers, and without the arguments
+that stand at their defaults. While one answers nothing is recorded, a mode does not see its own calls, and writes do
+not count as new versions: the history of the result is recorded above (Note [Interception]), of whatever it is.
+
+A class with `__torch_dispatch__` is told to wrappers by its `_operand`, a property that raises AttributeError. What an
+instance of it has in `_array` are the values, if it was made on some (`_make_subclass`), or their shape and dtype only
+(`_make_wrapper_subclass`). Within `_DisableTorchDispatch` nobody is asked, and the former are tensors like others.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..core.node import NO_EDGE
+from ..dispatch import _operators
+from ..dispatch.interception import PYTHON, Call, Metadata, attend, recording, register, shallow_copy
+from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, answers, disabled_torch_dispatch, state
+
+
+def adopt(cls: Any) -> None:
+    """Let a new subclass answer operators, or be computed with like a plain tensor if its answering is disabled."""
+    answers = cls.__torch_dispatch__ is not disabled_torch_dispatch
+    cls._detached_alias = _alias if answers else _operators.Tensor._detached_alias
+    cls._operand = _answering if answers else _operators.Tensor.__dict__["_operand"]
+    if answers:
+        register(PYTHON, answer)
+
+
+def _operand(self: Any) -> Any:
+    array = self._array
+    if state.dispatch_off and array.__class__ is not Metadata:
+        return array
+    raise AttributeError(f"operators on {type(self).__name__} are answered by its __torch_dispatch__")
+
+
+_answering = property(_operand)
+
+
+def _alias(self: Any) -> Any:
+    """`Tensor._detached_alias` of a tensor that answers operators: of its class, with what it holds."""
+    if self._vc is None:
+        self._vc = [0]
+    return shallow_copy(self)
+
+
+def overloaded(tensors: Any) -> list[Any]:
+    """One tensor of each class that answers, subclasses before the classes they derive from."""
+    found: list[Any] = []
+    for tensor in tensors:
+        cls = tensor.__class__
+        if not answers(cls) or any(cls is t.__class__ for t in found):
+            continue
+        at = next((i for i, t in enumerate(found) if issubclass(cls, t.__class__)), len(found))
+        found.insert(at, tensor)
+    return found
+
+
+def answer(call: Call) -> Any:
+    """Ask modes and classes about an intercepted call, and record the history of what they give."""
+    whole = call.wrapper.__name__ in _WHOLE if call.composite is not None else True
+    if not whole and call.out is None or state.dispatch_off:
+        return NotImplemented
+    if not state.dispatch_modes and not any(answers(t.__class__) for t in call.tensors()):
+        return NotImplemented
+    if call.out is not None:
+        _refuse_gradients(call)
+        found = dispatch(call, call.args)
+        for tensor in call.out if isinstance(call.out, (tuple, list)) else (call.out,):
+            _operators.bump_version(tensor)
+        return found
+    if call.composite is not None:
+        return _WHOLE[call.wrapper.__name__](call, dispatch(call, call.args))
+    record = getattr(call.wrapper, "record", None)
+    if record is not None:
+        return record(lambda *args: dispatch(call, args), *call.args)
+    found = recording(call.wrapper)(lambda *args: dispatch(call, args), *call.args)
+    if getattr(found, "_view", None) is not None and found._array.__class__ is Metadata:
+        _replay(found, call)
+    return found
+
+
+def _replay(result: Any, call: Call) -> None:
+    """Let a view of a tensor without memory be made anew by the operators that made it."""
+    source, *others = call.args
+    if result is source:
+        return
+    before = source._view.replay if source._view is not None else None
+
+    def replay(root: Any) -> Any:
+        return call.with_args((root if before is None else before(root), *others)).below(-1)
+
+    result._view.replay = replay
+
+
+def _detached(call: Call, found: Any) -> Any:
+    """The result of detach shares the version of what it was made of."""
+    source = call.args[0]
+    if source._vc is None:
+        source._vc = [0]
+    found._vc = source._vc
+    return found
+
+
+# Operators that are composites here, made of no other operators: they are seen as a whole.
+_WHOLE = {"detach": _detached, "equal": lambda call, found: found}
+
+
+def _refuse_gradients(call: Call) -> None:
+    if not state.flags & GRAD_OFF and any(t.requires_grad for t in call.tensors()):
+        name = call.wrapper.__doc__.partition("(")[0].partition(".")[0]
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
+            "one of the arguments requires grad."
+        )
+
+
+def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
+    """What the modes and classes make of a call, below autograd.
+
+    Raises:
+        TypeError: if all of them return NotImplemented.
+        RuntimeError: if what they return is not what the operator returns.
+    """
+    op = _overload(call, args)
+    schema = op._schema
+    outs = () if call.out is None else tuple(call.out) if isinstance(call.out, (tuple, list)) else (call.out,)
+    inputs = len(schema.arguments) - len(outs)
+    numbers = op._row.numbers.split()
+    values = [
+        _unwrapped(v) if a.name in numbers or a.type.kind() == "NumberType" else v
+        for a, v in zip(schema.arguments, args[:inputs], strict=False)
+    ]
+    positional, keywords = import_module("gradloom.ops._calls").python_arguments(schema, (*values, *outs))
+    if len(args) > inputs:
+        _name_placement(schema, keywords)
+    tensors = list(Call(call.wrapper, tuple(values), call.out).tensors())
+    written = [
+        t
+        for a, v in zip(schema.arguments, (*values, *outs), strict=False)
+        if a.is_write
+        for t in (v if isinstance(v, (tuple, list)) else (v,))
+        if isinstance(t, _operators.Tensor)
+    ]
+    versions = [None if t._vc is None else t._vc[0] for t in written]
+    flags, outside = state.flags, state.flags_outside
+    state.flags_outside = flags
+    state.flags = (flags if flags & GRAD_OFF else flags | GRAD_OFF | GRAD_ASKED) & ~(FORWARD_AD | AUTOCAST)
+    try:
+        found = _ask(op, overloaded(tensors), positional, keywords)
+    finally:
+        state.flags, state.flags_outside = flags, outside
+    for tensor, version in zip(written, versions, strict=True):
+        if tensor._vc is not None:
+            tensor._vc[0] = version or 0
+    return _checked(op, schema, found, tensors, written)
+
+
+def _overload(call: Call, args: tuple[Any, ...]) -> Any:
+    """The operator object of a call; where the second argument is a number, PyTorch may have one of its own."""
+    op = import_module("gradloom.ops").overload_of(call.wrapper, call.out is not None)
+    if getattr(args[1] if len(args) > 1 else None, "_wrapped_number", None) is not None:
+        same = [
+            row
+            for row in op.overloadpacket._rows.values()
+            if row.function is op._row.function and ("out" in row.tags.split()) == (call.out is not None)
+        ]
+        return getattr(op.overloadpacket, same[-1].overload)
+    return op
+
+
+def _unwrapped(value: Any) -> Any:
+    """The number that a tensor was made of to stand in a tensor's place."""
+    number = getattr(value, "_wrapped_number", None) if isinstance(value, _operators.Tensor) else None
+    return value if number is None else number
+
+
+def _name_placement(schema: Any, keywords: dict[str, Any]) -> None:
+    """As PyTorch does, say of a new tensor where it lies, and that its memory is not pinned."""
+    names = [a.name for a in schema.arguments]
+    if "pin_memory" in names:
+        if "device" in names and keywords.get("device") is None and not schema.arguments[0].name == "self":
+            keywords["device"] = import_module("gradloom.types.device").CPU
+        keywords.setdefault("pin_memory", False)
+
+
+def _ask(op: Any, overriding: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the innermost mode, then the classes, until one does not return NotImplemented."""
+    types = tuple([t.__class__ for t in overriding])
+    asked = []
+    modes = state.dispatch_modes
+    rules = getattr(op._row.made_by, "dispatch_rules", None)
+    if modes:
+        mode = modes[-1]
+        asked.append(f"  - mode object {mode!r}")
+        state.dispatch_modes = modes[:-1]
+        attend()
+        try:
+            rule = _rule(rules, type(mode))
+            found = handler_of(mode)(op, types, args, kwargs) if rule is None else rule(mode, op, types, args, kwargs)
+        finally:
+            state.dispatch_modes = modes
+            attend()
+        if found is not NotImplemented:
+            return found
+    for tensor in overriding:
+        asked.append(f"  - tensor subclass {tensor.__class__!r}")
+        rule = _rule(rules, tensor.__class__)
+        found = (
+            tensor.__class__.__torch_dispatch__(op, types, args, kwargs)
+            if rule is None
+            else rule(op, types, args, kwargs)
+        )
+        if found is not NotImplemented:
+            return found
+    raise TypeError(
+        "\n".join(
+            [
+                f"Multiple dispatch failed for 'gradloom.ops.{op}'; all __torch_dispatch__ "
+                "handlers returned NotImplemented:\n",
+                *asked,
+            ]
+        )
+    )
+
+
+def _rule(rules: Any, cls: type) -> Any:
+    return next((rules[c] for c in cls.__mro__ if c in rules), None) if rules else None
+
+
+def handler_of(mode: Any) -> Any:
+    """The `__torch_dispatch__` of a mode.
+
+    Raises:
+        RuntimeError: if it is a classmethod.
+    """
+    found = mode.__torch_dispatch__
+    if getattr(found, "__self__", None) is type(mode):
+        raise RuntimeError(
+            "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain method"
+        )
+    return found
+
+
+def _checked(op: Any, schema: Any, found: Any, inputs: list[Any], written: list[Any]) -> Any:
+    """What was returned, in the form that the operator returns.
+
+    Raises:
+        RuntimeError: for what is no tensor where one is due, or another number of results.
+    """
+    returns = schema.returns
+    if not returns:
+        return None
+    if len(returns) == 1:
+        return _one(op, returns[0], found, inputs, written)
+    if not isinstance(found, (tuple, list)) or len(found) != len(returns):
+        raise RuntimeError(
+            f"{op}: __torch_dispatch__ returned {type(found).__name__}, where {len(returns)} results are due: {schema}"
+        )
+    return tuple([_one(op, r, v, inputs, written) for r, v in zip(returns, found, strict=True)])
+
+
+def _one(op: Any, expected: Any, value: Any, inputs: list[Any], written: list[Any]) -> Any:
+    kind = expected.type.without_optional.kind()
+    if kind == "ListType" and isinstance(value, (tuple, list)):
+        return [_one(op, expected_element(expected), v, inputs, written) for v in value]
+    if kind not in ("TensorType", "ListType") or value is None:
+        return value
+    if kind == "ListType" or not isinstance(value, _operators.Tensor):
+        raise RuntimeError(
+            f"Unable to cast {value!r} to Tensor: __torch_dispatch__ returned it for {op}, which returns {expected}"
+        )
+    if any(value is t for t in written):
+        return value
+    if any(value is t for t in inputs) or value._edge is not NO_EDGE:
+        return fresh(value)  # its history is about to be another one
+    return value
+
+
+def expected_element(expected: Any) -> Any:
+    """The result that one element of a list is."""
+    return type(expected)("Tensor", "", None, False)
+
+
+def fresh(tensor: Any) -> Any:
+    """The same tensor as another object, without history."""
+    return tensor._detached_alias()
+
+
+def local_scalar(tensor: Any) -> Any:
+    """What `item()` asks of modes and classes: the operator aten::_local_scalar_dense."""
+    return import_module("gradloom._library.dispatched").local_scalar(tensor)
+
+
+def lift_fresh(tensor: Any) -> Any:
+    """What modes see of a tensor that was made of data: the operator aten::lift_fresh."""
+    return import_module("gradloom._library.dispatched").lift_fresh(tensor)
+
+
+def make_wrapper_subclass(
+    cls: Any,
+    size: Any,
+    strides: Any = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Any:
+    """See `Tensor._make_wrapper_subclass`."""
+    if not answers(cls):
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__ to be made by _make_wrapper_subclass")
+    from ..types.device import check_device
+    from ..types.dtype import get_default_dtype
+
+    if device is not None:
+        check_device(device)
+    numpy_type = (dtype or get_default_dtype()).numpy
+    shape = tuple([int(n) for n in size])
+    steps = None if strides is None else tuple([int(s) * numpy_type.itemsize for s in strides])
+    out = object.__new__(cls)
+    out._array = Metadata(shape, numpy_type, steps)
+    out._edge, out._vc = NO_EDGE, None
+    if requires_grad:
+        out.requires_grad = True
+    return out

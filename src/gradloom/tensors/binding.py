@@ -1,0 +1,142 @@
+"""Binds the generated operators: into the late-bound namespace, onto Tensor, and onto modules."""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType, SimpleNamespace
+
+from ..core.tensor import Tensor, wrapped_number
+from ..dispatch import _operators
+from ..dispatch.overloads import register_types
+from ..dispatch.promotion import number_type
+from ..dispatch.state import disabled_torch_function
+from ..random import Generator
+from ..types.device import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
+from ..types.dtype import BY_NAME, PYTHON_TYPES, dtype
+from . import conversions, indexing
+from .python_operators import bind_python_operators
+
+_RARE = (
+    "apply_",
+    "map_",
+    "map2_",
+    "const_data_ptr",
+    "is_shared",
+    "is_pinned",
+    "is_distributed",
+    "dim_order",
+    "pin_memory",
+    "share_memory_",
+    "dense_dim",
+    "sparse_dim",
+    "to_dense",
+    "__dlpack__",
+    "__dlpack_device__",
+    "_view_func",
+    "storage_type",
+    "resize",
+    "resize_as",
+)
+# Methods that core/tensor.py writes out, for speed.
+_BY_HAND = frozenset(("conj",))
+
+
+def bind() -> dict:
+    """Bind everything once.
+
+    Returns:
+        The functions of the top-level namespace, by name.
+    """
+    constants = BY_NAME | dict(
+        strided=strided,
+        contiguous_format=contiguous_format,
+        preserve_format=preserve_format,
+        channels_last=channels_last,
+        channels_last_3d=channels_last_3d,
+    )
+    register_types(
+        Tensor=Tensor,
+        dtype=dtype,
+        device=device,
+        layout=layout,
+        memory_format=memory_format,
+        Generator=Generator,
+        python_dtypes=PYTHON_TYPES,
+        constants=constants,
+        wrapped_number=wrapped_number,
+        lone_number=_lone_number,
+        disabled_torch_function=disabled_torch_function,
+        handle_torch_function=_meet,
+    )
+    from ..generated import namespaces
+
+    operators = _operators.__dict__
+    operators.update(namespaces.OVERLOADS)
+    operators.update(namespaces.OPERATORS)
+    operators["exact"] = SimpleNamespace(**namespaces.OVERLOADS)
+    for name, method in namespaces.METHODS.items():
+        if name not in _BY_HAND:
+            setattr(Tensor, name, method)
+    for name, operator in _PROPERTIES.items():
+        if operator in operators:
+            setattr(Tensor, name, property(_getter(operators[operator]), _SETTERS.get(name)))
+    conversions.bind(Tensor)
+    indexing.bind(Tensor)
+    for name in _RARE:
+        setattr(Tensor, name, _imported(name))
+    bind_python_operators(namespaces.GUARDS)
+    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+
+
+def _lone_number(value):
+    """A wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
+    found = wrapped_number(value)
+    found._array = found._array.astype(number_type(value).numpy)
+    return found
+
+
+def _imported(name):
+    """A method for which gradloom.tensors.lazy_methods is imported. It stays: who answers functions knows it."""
+
+    def method(self, *args, **kwargs):
+        from . import lazy_methods as rare_methods
+
+        return getattr(rare_methods, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _getter(operator):
+    """A function of its own, so that reading an attribute can be told from calling the operator."""
+    found = getters[operator] = FunctionType(
+        operator.__code__, operator.__globals__, operator.__name__, operator.__defaults__, operator.__closure__
+    )
+    found.__kwdefaults__, found.__doc__ = operator.__kwdefaults__, operator.__doc__
+    return found
+
+
+getters: dict[FunctionType, FunctionType] = {}  # operator -> what reads the attribute
+
+
+def _meet(overloads, args, kwargs):
+    from ..python_dispatch.torch_function.first_call import first_meeting
+
+    return first_meeting(sys._getframe(1), overloads, args, kwargs)
+
+
+# Attribute of tensors -> the operator that computes it.
+_SETTERS = {
+    "real": lambda self, value: self.real.__setitem__(..., value),
+    "imag": lambda self, value: self.imag.__setitem__(..., value),
+}
+_PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}

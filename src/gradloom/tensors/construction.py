@@ -1,0 +1,385 @@
+"""Making tensors from Python data and NumPy arrays, and taking them apart for copying and pickling."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.node import NO_EDGE
+from ..core.tensor import Tensor, new, wrap
+from ..core.variants import mark_inference, require_gradient
+from ..dispatch import _operators
+from ..dispatch.state import INFERENCE, state
+from ..kernels._copies import to_copy
+from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view, with_bits
+from ..types.device import check_device
+from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
+from .python_data import array_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Device, DType
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A new leaf tensor with a copy of `data`.
+
+    Args:
+        data: a number, nested sequences of numbers, an ndarray, or anything NumPy reads as an array.
+        dtype: the element type; by default that of an array, and for Python numbers bool, int64, or the default
+            floating or complex type.
+        device: the CPU.
+        requires_grad: whether autograd records operations on it.
+
+    Raises:
+        TypeError, ValueError: if `data` is not numeric, or ragged.
+    """
+    check_device(device)
+    dtype = _wanted(dtype, "tensor")
+    if isinstance(data, Tensor):
+        import warnings
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        array = to_copy(data._array, None if dtype is None else dtype.numpy)
+    else:
+        array = array_of(data, dtype)
+        if isinstance(data, np.ndarray):
+            _check_strides(data)
+            array = np.array(array, order="C")
+        elif array is data or array.base is not None:
+            array = array.copy()
+    return _leaf(array, requires_grad)
+
+
+def _leaf(array, requires_grad):
+    out = made(wrap(array))
+    if state.dispatch_modes:
+        from ..python_dispatch.torch_dispatch import lift_fresh
+
+        out = lift_fresh(out)
+    if requires_grad:
+        require_gradient(out)
+    return out
+
+
+def made(out):
+    """`out`, which is new: in inference mode it is an inference tensor."""
+    if state.flags & INFERENCE:
+        mark_inference((out,))
+    return out
+
+
+def _wanted(given, function: str):
+    """A dtype argument: None, a dtype, or the Python type that stands for one."""
+    if given is None or given.__class__ is dtype:
+        return given
+    if isinstance(given, type) and given in PYTHON_TYPES:
+        return PYTHON_TYPES[given]
+    raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(given).__name__}")
+
+
+def _check_strides(array) -> None:
+    if any(s < 0 for s in array.strides) and array.size:
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides "
+            "are not currently supported. (You can probably work around this by making a copy of your "
+            "array  with array.copy().) "
+        )
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor on the memory of an ndarray; writes to either are seen by both.
+
+    Args:
+        array: an ndarray of a dtype that gradloom has.
+
+    Raises:
+        TypeError: if it is not an ndarray of a supported type.
+        ValueError: if it has negative strides or another byte order.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    _check_strides(array)
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between "
+            "byte orders is currently not supported."
+        )
+    TYPE_OF[array.dtype]
+    if not array.flags.writeable:
+        import warnings
+
+        warnings.warn(
+            "The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
+            "converting it to a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return made(wrap(rooted(array.view(np.ndarray))))
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
+    """`data` as a tensor, sharing memory with an ndarray and keeping the history of a tensor where possible."""
+    check_device(device)
+    dtype = _wanted(dtype, "as_tensor")
+    if isinstance(data, Tensor):
+        return data if dtype is None or dtype is data.dtype else _operators.to(data, dtype)
+    if isinstance(data, np.ndarray):
+        return from_numpy(data if dtype is None else data.astype(dtype.numpy, copy=False))
+    return made(wrap(array_of(data, dtype)))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """As `as_tensor`, with control over copying.
+
+    Args:
+        copy: True always copies, False never does (raising if it would have to), None copies if needed.
+        obj: a Tensor, an ndarray, what has a buffer or `__dlpack__`, or numbers in nested sequences.
+        requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
+            itself, and a leaf, `obj` is changed; otherwise False detaches.
+
+    Raises:
+        ValueError: if `copy` is False and the memory cannot be shared.
+    """
+    check_device(device)
+    wanted = _wanted(dtype, "asarray")
+    source = from_numpy(obj) if isinstance(obj, np.ndarray) else obj
+    if not isinstance(source, (Tensor, list, tuple, int, float, complex, str, np.generic)):
+        from .interchange import from_buffer_or_dlpack
+
+        source = from_buffer_or_dlpack(obj, wanted)
+    if not isinstance(source, Tensor):
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        out = as_tensor(obj, wanted)
+    elif wanted is not None and wanted is not source.dtype:
+        if copy is False:
+            raise ValueError(
+                f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
+                f"'{scalar_type_name(wanted)}'."
+            )
+        out = _operators.to(source, wanted)
+    else:
+        out = _operators.clone(source) if copy else source
+    if requires_grad is None or requires_grad == out.requires_grad:
+        return out
+    if requires_grad:
+        require_gradient(out)
+    elif out.is_leaf:
+        out.requires_grad = False
+    else:
+        out = out.detach()
+    return out
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """As `tensor`, with the dtype of `self` by default.
+
+    Args:
+        data: as for `tensor`.
+    """
+    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+def parse_type(name: Any) -> dtype:
+    """A dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
+    if isinstance(name, dtype):
+        return name
+    if isinstance(name, type) and name in PYTHON_TYPES:
+        return PYTHON_TYPES[name]
+    text = name if isinstance(name, str) else f"torch.{getattr(name, '__name__', name)}"
+    for d in ALL:
+        if legacy_type_name(d) == text:
+            return d
+    raise ValueError(f"invalid type: '{name}'")
+
+
+def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
+    """`Tensor(2, 3)`, `Tensor([1., 2.])`, `Tensor()`: sizes or data, of the default (or the class's) type."""
+    check_device(kwargs.pop("device", None))
+    args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
+    if kwargs:
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got unexpected keyword argument(s) "
+            f"{', '.join(kwargs)}"
+        )
+    wanted = dtype or default.float
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if dtype is not None and args[0].dtype is not wanted:
+            raise TypeError(f"expected a tensor of type {wanted}, got one of type {args[0].dtype}")
+        return _operators.alias(args[0]) if cls is Tensor else Tensor._make_subclass(cls, args[0])
+    if not args:
+        array = np.empty((0,), wanted.numpy)
+    elif len(args) == 1 and hasattr(args[0], "untyped"):
+        array = _of_storage(args[0], wanted)
+    elif len(args) == 1 and (not isinstance(args[0], int) or args[0].__class__ is bool):
+        from ..types.size import Size
+
+        if isinstance(args[0], Size):
+            array = np.empty(args[0], wanted.numpy)
+        else:
+            array = array_of(args[0], wanted)
+            if not array.ndim:
+                raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+    else:
+        array = np.empty(_sizes(args), wanted.numpy)
+    out = new(cls)
+    out._array, out._edge, out._vc = array, NO_EDGE, None
+    return made(out)
+
+
+def _sizes(args):
+    """The sizes of `Tensor(2, 3)`."""
+    try:
+        if any(n.__class__ is bool for n in args):
+            raise TypeError
+        sizes = [index(n) for n in args]
+    except TypeError:
+        raise TypeError(
+            "new() received an invalid combination of arguments - got "
+            f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
+            "expected"
+        ) from None
+    if min(sizes) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return sizes
+
+
+def _of_storage(source, wanted):
+    found = getattr(source, "dtype", wanted)
+    if found is not wanted:
+        raise RuntimeError(
+            f"Expected a Storage of type {scalar_type_name(wanted)} or an UntypedStorage, but got type "
+            f"{scalar_type_name(found)} for argument 1 'storage'"
+        )
+    memory = source.untyped()._elements()
+    return memory[: memory.size // wanted.itemsize * wanted.itemsize].view(wanted.numpy)
+
+
+def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
+    """A copy with its own memory; only leaves can be copied, because a graph cannot.
+
+    Raises:
+        RuntimeError: for a tensor with a grad_fn.
+    """
+    from copy import deepcopy
+
+    if id(source) in memo:
+        return memo[id(source)]
+    if not source.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if source._array.__class__ is not np.ndarray:  # it stands for other tensors
+        out = source.detach().clone()
+        if type(out) is not type(source):
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() needs clone() of a "
+                f"{type(source).__name__} to be of its own class, but it is a {type(out).__name__}: let "
+                "its __torch_dispatch__ answer detach and clone, or give the class a __deepcopy__."
+            )
+    else:
+        out = new(type(source))
+        out._array = np.asarray(_copied(source._array, memo))
+        out._edge, out._vc = NO_EDGE, None
+        made(out)
+    memo[id(source)] = out
+    if source.requires_grad:
+        out.requires_grad = True
+    if source._grad is not None:
+        out._grad = deepcopy(source._grad, memo)
+    for name, value in source.__dict__.items():
+        if name not in Tensor.__dict__:
+            out.__dict__[name] = deepcopy(value, memo)
+    return out
+
+
+def _copied(array, memo):
+    """A copy of an array that shares memory with copies of the arrays that `array` shares it with."""
+    if type(array) is not np.ndarray:
+        return array.through(lambda memory: _copied(memory, memo))
+    base = owner(array)
+    key = ("memory", id(base))
+    memory = memo.get(key)
+    if memory is None:
+        if base is array:
+            out = array.copy(order="K")
+            memo[key] = flat(out)
+            return out
+        memory = memo[key] = flat(base).copy()
+    return strided_view(
+        memory.view(array.dtype) if memory.size else array[:0],
+        array.shape,
+        [s // array.itemsize for s in array.strides],
+        offset_in_elements(array),
+    )
+
+
+def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
+    """Return how a tensor pickles: its storage, its place in that, its class and its attributes."""
+    for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
+        if not hasattr(hook, "__torch_unserializable__"):
+            import warnings
+
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
+                "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
+    extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
+    array = source._array
+    base = owner(array)
+    bits = (source.is_conj(), source.is_neg())
+    place = None
+    if base is not array:  # the pickle holds `base` once, however many tensors look at it
+        place = (array.shape, tuple([s // array.itemsize for s in array.strides]), offset_in_elements(array))
+    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra, bits)
+
+
+def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, False)):
+    out = new(cls)
+    wanted = BY_NAME[type_name].numpy
+    if place is None:
+        out._array = base
+    else:
+        memory = flat(base)
+        out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
+    out._array = with_bits(out._array, *bits)
+    out._edge, out._vc = NO_EDGE, None
+    made(out)
+    if requires_grad:
+        out.requires_grad = True
+    out.__dict__.update(extra)
+    return out

@@ -1,0 +1,169 @@
+"""Tensors on memory that comes from elsewhere: other libraries' (DLPack), objects with a buffer, files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.tensor import Tensor, wrap
+from ..core.variants import require_gradient
+from ..dispatch import _operators
+from ..memory.ownership import rooted
+from ..storage import map_file
+from ..types.device import check_device
+from ..types.dtype import bfloat16, default, dtype as dtype_class
+from .construction import _wanted, made
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from ..types import Device, DType
+
+
+def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's.
+
+    Args:
+        ext_tensor: an object with `__dlpack__`, of the CPU, or a capsule that has not been taken yet.
+        device: the CPU.
+        copy: True for memory of its own; the other library may refuse False if it would have to copy.
+
+    Raises:
+        RuntimeError: if it is neither.
+    """
+    check_device(device)
+    if isinstance(ext_tensor, Tensor):
+        if ext_tensor.dtype is not bfloat16 or ext_tensor.requires_grad:
+            ext_tensor.__dlpack__()  # raises if it must not be shown to others; NumPy would not show bfloat16
+        out = made(wrap(ext_tensor._array))
+    elif hasattr(ext_tensor, "__dlpack__"):
+        return made(wrap(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)))
+    else:
+        if type(ext_tensor).__name__ != "PyCapsule":
+            raise _invalid(
+                f"Expected an object with a method __dlpack__, or a capsule, got {type(ext_tensor).__name__}"
+            )
+        try:
+            out = made(wrap(np.from_dlpack(_Capsule(ext_tensor))))
+        except ValueError:
+            raise _invalid("DLTensor capsules can be consumed only once, and this one was") from None
+    return _operators.clone(out) if copy else out
+
+
+def _invalid(why):
+    return RuntimeError(f"from_dlpack received an invalid capsule. {why}")
+
+
+class _Capsule:
+    """What NumPy asks for, around a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule: Any = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule of the tensor's memory, to be taken once.
+
+    Args:
+        tensor: one that does not require grad.
+
+    Raises:
+        BufferError: if it does.
+    """
+    return tensor.__dlpack__()
+
+
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A one-dimensional tensor on the memory of an object with Python's buffer protocol, such as a bytearray.
+
+    Args:
+        buffer: the object. If it is read-only, writing to the tensor will raise.
+        dtype: of the elements.
+        count: how many elements; -1 for all that follow `offset`.
+        offset: bytes to leave out at the start.
+        requires_grad: whether autograd records operations on it.
+
+    Raises:
+        ValueError: if there is no buffer, or if it is shorter than what is asked for.
+    """
+
+    kind = _wanted(dtype, "frombuffer")
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, item = view.nbytes, kind.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % item:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            f"element size ({item})"
+        )
+    if count > 0 and offset + count * item > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)"
+        )
+    if view.readonly:
+        import warnings
+
+        warnings.warn(
+            "The given buffer is not writable; writing to the tensor will raise. Copy the buffer before "
+            "converting it to a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
+    end = size if count < 0 else offset + count * item
+    out = made(wrap(rooted(np.frombuffer(view.cast("B"), np.uint8)[offset:end].view(kind.numpy))))
+    if requires_grad:
+        require_gradient(out)
+    return out
+
+
+def from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None:
+    """What `asarray` makes of an object that shares its memory; None if it does not."""
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    try:
+        memoryview(obj)
+    except TypeError:
+        return None
+    return frombuffer(obj, dtype=dtype or default.float)
+
+
+def from_file(
+    filename: str | PathLike[str],
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Tensor:
+    """A one-dimensional tensor on a file that is mapped into memory.
+
+    Args:
+        filename: a path. With `shared`, the file is made or made longer where it is too short.
+        shared: whether writes to the tensor go to the file, too.
+        size: how many elements.
+        dtype: of the elements; the default dtype if it is left out.
+        device: the CPU.
+
+    Raises:
+        RuntimeError: if the file is too short.
+    """
+
+    check_device(device)
+    kind = _wanted(dtype, "from_file") or default.float
+    return made(wrap(rooted(map_file(filename, bool(shared), (size or 0) * kind.itemsize).view(kind.numpy))))

@@ -1,0 +1,251 @@
+"""Methods of tensors that few programs call; `_bind` lets them be imported when one is first called."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..kernels._overlap import is_dense
+from ..memory.ownership import offset_in_elements
+from ..types.dtype import legacy_type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.tensor import Tensor
+
+
+# --- element by element, in Python ----------------------------------------------------------------------------------
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by `callable(element)`, in place. Slow: for initial values and tests.
+
+    Raises:
+        RuntimeError: if the tensor requires grad.
+    """
+    return _each("apply_", self, (), callable)
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by `callable(element, other)`, in place, with the elements of a tensor that broadcasts.
+
+    Args:
+        tensor: of this tensor's dtype.
+
+    Raises:
+        RuntimeError: if a tensor requires grad, or the shapes do not fit.
+        TypeError: if `tensor` is no Tensor of this dtype.
+    """
+    return _each("map_", self, (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """As `map_`, with the elements of two tensors.
+
+    Args:
+        x, y: of this tensor's dtype.
+    """
+    return _each("map2_", self, (x, y), callable)
+
+
+def _each(name, self, others, function):
+    for i, other in enumerate(others):
+        if not isinstance(other, _operators.Tensor):
+            raise TypeError(f"{name}(): argument {i + 1} must be Tensor, not {type(other).__name__}")
+    if any(t.requires_grad for t in (self, *others)):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    for other in others:
+        if other.dtype is not self.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for 'other' (got {other.type()})")
+    array = self._array
+    arrays = [_operators.expand(other, array.shape)._array for other in others]
+    for index in np.ndindex(array.shape):
+        value = function(array[index].item(), *[a[index].item() for a in arrays])
+        array[index] = int(value) if array.dtype.kind in "iu" else value
+    return self
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def const_data_ptr(self: Tensor) -> int:
+    """As `data_ptr`, for reading."""
+    return self.data_ptr()
+
+
+def is_shared(self: Tensor) -> bool:
+    """False: no memory is shared between processes."""
+    return False
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: there is no accelerator to pin memory for.
+
+    Args:
+        device: which accelerator.
+    """
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Memory is pinned for accelerators, of which there is none.
+
+    Args:
+        device: which accelerator.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the tensor's memory to where other processes see it, which cannot be done here.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "share_memory_() is not available: tensors are not shared between processes. Send their "
+        "arrays, or use multiprocessing.shared_memory with torch.from_numpy()."
+    )
+
+
+def storage_type(self: Tensor) -> type:
+    """PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
+    from ..storage import storage_type
+
+    return storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """PyTorch's older `view`: the same elements, in a row, with another shape.
+
+    Args:
+        sizes: the shape, as ints or as one list.
+
+    Raises:
+        RuntimeError: if it has another number of elements.
+    """
+    return _resized(self, sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes, "resize")
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """As `resize`, to the shape of another tensor.
+
+    Args:
+        tensor: the Tensor with that shape.
+    """
+    return _resized(self, tensor.shape, "resize_as")
+
+
+def _resized(self, sizes, name):
+    import warnings
+
+    warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
+    count = math.prod(sizes)
+    if count != self.numel():
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the "
+            f"given tensor has a size of {'x'.join(map(str, self.shape))} ({self.numel()} elements). "
+            f"{name} keeps the number of elements: use resize_ to change it"
+        )
+    return self.reshape(sizes)
+
+
+def is_distributed(self: Tensor) -> bool:
+    """False: kept for programs written for PyTorch."""
+    return False
+
+
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
+    """The dimensions in the order of their strides, the outermost first.
+
+    Args:
+        ambiguity_check: raise if there is another order that the strides allow.
+
+    Raises:
+        RuntimeError: for an order that is not unique, if that is to be checked.
+    """
+    array = self._array
+    strides = self.stride()
+    if array.flags.c_contiguous or not is_dense(array):
+        order = tuple(range(array.ndim)) if array.flags.c_contiguous or 0 in strides else _by_stride(strides)
+    else:
+        order = _by_stride(strides)
+    if ambiguity_check and (len(set(strides)) < array.ndim or 1 in array.shape):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
+    return order
+
+
+def _by_stride(strides) -> tuple[int, ...]:
+    return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dimensions: all of them are dense."""
+    return self.dim()
+
+
+def sparse_dim(self: Tensor) -> int:
+    """0: no dimension is sparse."""
+    return 0
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, converted if a dtype is given.
+
+    Args:
+        masked_grad: has no effect on a dense tensor.
+    """
+    return self if dtype is None else self.to(dtype)
+
+
+# --- exchange with other libraries ----------------------------------------------------------------------------------
+
+
+def __dlpack__(self: Tensor, **options: Any) -> Any:
+    """A DLPack capsule of the memory; NumPy's options.
+
+    Raises:
+        BufferError: if the tensor requires grad, or its conjugate or negative bit is set.
+    """
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
+    if self.is_neg():
+        raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
+    if options.pop("stream", None) not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
+    return self._array.__dlpack__(**options)
+
+
+def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
+    """(1, 0): the CPU."""
+    from ..utils.dlpack import DLDeviceType
+
+    return DLDeviceType.kDLCPU, 0
+
+
+# --- views ----------------------------------------------------------------------------------------------------------
+
+
+def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """The same view of another base, differentiable; None if this is no view, or the base is laid out otherwise."""
+    view = self._view
+    if view is None:
+        return None
+    if view.replay is not None:
+        return view.replay(new_base)
+    old, new = view.base._array, new_base._array
+    if old.shape != new.shape or old.strides != new.strides or old.dtype != new.dtype:
+        return None
+    offset = offset_in_elements(self._array) - offset_in_elements(old) + offset_in_elements(new)
+    return _operators.as_strided(new_base, self._array.shape, self.stride(), offset)

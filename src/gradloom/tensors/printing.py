@@ -1,0 +1,204 @@
+"""How tensors print: PyTorch's layout, set by `set_printoptions`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dispatch.state import state
+from ..types.dtype import bool as bool_, default, int64
+
+if TYPE_CHECKING:
+    from ..core.tensor import Tensor
+
+
+class _Options:
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+options = _Options()
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors print.
+
+    Args:
+        precision: digits after the point.
+        threshold: number of elements above which the middle is left out.
+        edgeitems: elements shown at each edge then.
+        linewidth: characters per line.
+        profile: "default", "short" or "full".
+        sci_mode: True or False to force or forbid scientific notation; None decides by the values.
+    """
+    if profile is not None:
+        presets = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
+        if profile not in presets:
+            raise ValueError(f"unknown print profile {profile!r}; choose one of {sorted(presets)}")
+        options.precision, options.threshold, options.edgeitems, options.linewidth = presets[profile]
+    for name, value in (
+        ("precision", precision),
+        ("threshold", threshold),
+        ("edgeitems", edgeitems),
+        ("linewidth", linewidth),
+    ):
+        if value is not None:
+            setattr(options, name, value)
+    options.sci_mode = sci_mode
+
+
+class _Formatter:
+    """Decides once for an array of real values how each of them prints, so that columns line up.
+
+    Floats print as integers with a point if all of them are, in scientific notation if they are very large, very small
+    or far apart, and else with a fixed number of digits.
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.is_float = values.dtype.kind == "f"
+        self.is_integral, self.is_scientific, self.width = True, False, 1
+        flat = values.reshape(-1)
+        if not self.is_float:
+            self.width = max([len(str(v)) for v in flat.tolist()], default=1)
+            return
+        flat = flat.astype(np.float64)
+        flat = flat[np.isfinite(flat) & (flat != 0)]
+        if flat.size:
+            size = np.abs(flat)
+            low, high = float(size.min()), float(size.max())
+            self.is_integral = bool((flat == np.ceil(flat)).all())
+            self.is_scientific = high / low > 1000.0 or high > 1.0e8 or (not self.is_integral and low < 1.0e-4)
+            if options.sci_mode is not None:
+                self.is_scientific = options.sci_mode
+            self.width = max([len(self._text(v)) for v in flat.tolist()])
+
+    def _text(self, value: float) -> str:
+        if self.is_scientific:
+            return f"{value:.{options.precision}e}"
+        if self.is_integral:
+            return f"{value:.0f}." if math.isfinite(value) else str(value)
+        return f"{value:.{options.precision}f}"
+
+    def __call__(self, value) -> str:
+        return (self._text(value) if self.is_float else str(value)).rjust(self.width)
+
+
+class _ComplexFormatter:
+    """As `_Formatter`, for each part of complex values on its own."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value) -> str:
+        imag = self.imag(value.imag).lstrip()
+        return f"{self.real(value.real)}{'' if imag[0] in '+-' else '+'}{imag}j"
+
+
+def _summarised(array: np.ndarray) -> np.ndarray:
+    """The elements that will be shown."""
+    edge = options.edgeitems
+    for axis in range(array.ndim):
+        if array.shape[axis] > 2 * edge:
+            array = np.take(array, [*range(edge), *range(-edge, 0)], axis)
+    return array
+
+
+def _rows(array: np.ndarray, indent: int, show, summarise: bool) -> str:
+    """Nested brackets around the texts of an array, which starts `indent` characters into its line."""
+    if array.ndim == 0:
+        return show(array.item())
+    edge = options.edgeitems
+    cut = summarise and array.shape[0] > 2 * edge
+    if array.ndim == 1:
+        texts = [show(v) for v in (np.concatenate([array[:edge], array[-edge:]]) if cut else array).tolist()]
+        if cut:
+            texts.insert(edge, " ...")
+        per_line = max(1, (options.linewidth - indent) // (show.width + 2))
+        lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    indices = [*range(edge), None, *range(array.shape[0] - edge, array.shape[0])] if cut else range(array.shape[0])
+    blocks = ["..." if i is None else _rows(array[i], indent + 1, show, summarise) for i in indices]
+    return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(blocks) + "]"
+
+
+def _body(array: np.ndarray, indent: int) -> str:
+    if not array.size:
+        return "[]"
+    summarise = array.size > options.threshold
+    shown = _summarised(array) if summarise else array
+    if array.dtype.kind == "V" or array.dtype == np.float16:
+        array, shown = array.astype(np.float32), shown.astype(np.float32)
+    show = (_ComplexFormatter if array.dtype.kind == "c" else _Formatter)(shown)
+    return _rows(array, indent, show, summarise)
+
+
+def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
+    """What `repr(tensor)` shows: values, then dtype, grad_fn or requires_grad where they say something."""
+    array = tensor._array
+    kind = type(tensor)
+    parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
+    name = "" if parameter is None else "Parameter containing:\n"
+    opening = f"{kind.__name__}(" if _names_itself(kind, parameter) else "tensor("
+    if array.__class__ is not np.ndarray and contents is None:  # it stands for other tensors, which it may show
+        contents = f"..., size={tuple(array.shape)}"
+    parts = [contents if contents is not None else _body(array, len(opening))]
+    dtype = tensor.dtype
+    implied = dtype in (default.float, default.complex, int64, bool_)
+    if array.size == 0:
+        if array.ndim != 1:
+            parts.append(f"size={tuple(array.shape)}")
+        implied = dtype is default.float
+    if not implied:
+        parts.append(f"dtype={dtype}")
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose history is gone
+        parts.append("grad_fn=<Invalid>")
+    else:
+        if node is not None:
+            parts.append(f"grad_fn=<{node.name().rpartition(':')[2]}>")
+        elif tensor.requires_grad:
+            parts.append("requires_grad=True")
+    tangent = tensor._tangent
+    if tangent is None and tensor._view is not None:
+        from ..autograd.forward_ad import tangent_of
+
+        tangent = tangent_of(tensor)
+    if tangent is not None and state.forward_grad:
+        parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")
+    text = _joined(opening, parts)
+    if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):
+        text = f"Parameter({text})"
+    return name + text
+
+
+def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
+    """Whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
+    return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
+
+
+def _joined(opening: str, parts: list[str]) -> str:
+    """Suffixes go on the last line while they fit, else on a line of their own."""
+    text = opening + parts[0]
+    used = len(text) - text.rfind("\n") + 1
+    for part in parts[1:]:
+        if used + len(part) + 2 > options.linewidth:
+            text += ",\n" + " " * len(opening) + part
+            used = len(opening) + len(part)
+        else:
+            text += ", " + part
+            used += len(part) + 2
+    return text + ")"

@@ -1,0 +1,222 @@
+"""Python data as arrays: numbers, nested sequences of numbers, NumPy scalars and 0-dim tensors among them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch.promotion import number_type
+from ..types.dtype import BOOL, COMPLEX, INTEGRAL, TYPE_OF, default, dtype, promote_types
+
+_SEQUENCES = frozenset((list, tuple))
+_NUMBERS = frozenset((int, float, bool, complex))
+
+
+def array_of(data, wanted: dtype | None) -> np.ndarray:
+    """`data` as an ndarray of the type that PyTorch would choose, or of the wanted one.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: where PyTorch raises them: ragged, not numeric, out of range.
+    """
+    kind = data.__class__
+    if kind is float and (wanted is None or wanted.category > INTEGRAL):
+        with np.errstate(over="ignore"):
+            return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
+    if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+        TYPE_OF[array.dtype]  # raises for a type that tensors do not have
+        return array if wanted is None else array.astype(wanted.numpy, copy=False)
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    if kind not in _NUMBERS and not hasattr(data, "__len__") and not hasattr(data, "__array__"):
+        raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
+    leaves = _leaf_types(data) if kind in _SEQUENCES else {kind}
+    if leaves <= _NUMBERS:
+        return _of_numbers(data, wanted)
+    if any(issubclass(t, (Tensor, np.generic)) for t in leaves):
+        types: list[dtype] = []
+        values = _plain(data, types)
+        return _of_numbers(values, _common(types) if wanted is None else wanted)
+    if kind in _SEQUENCES and any(issubclass(t, np.ndarray) for t in leaves):
+        return _of_arrays(data, wanted)
+    plain = _as_lists(data)
+    return _of_anything(data, wanted) if plain is data else array_of(plain, wanted)
+
+
+def _leaf_types(data) -> set[type]:
+    """The classes of what nested lists and tuples hold."""
+    found: set[type] = set()
+    levels = [data]
+    while levels:
+        level = levels.pop()
+        kinds = set(map(type, level))
+        if not kinds.isdisjoint(_SEQUENCES):
+            levels += [d for d in level if type(d) in _SEQUENCES]
+        found |= kinds
+    return found - _SEQUENCES
+
+
+def _plain(data, types: list):
+    """`data` with tensors and NumPy scalars as Python numbers; the dtype of every leaf goes into `types`."""
+    if type(data) in _SEQUENCES:
+        return [_plain(d, types) for d in data]
+    if isinstance(data, Tensor):
+        if data._array.size != 1:
+            if data._array.dtype.kind in "iub":
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        types.append(data.dtype)
+        return data.item()
+    if isinstance(data, np.generic):
+        types.append(TYPE_OF[data.dtype])
+        return data.item()
+    if type(data) in _NUMBERS:
+        types.append(number_type(data))
+    return data
+
+
+def _as_lists(data):
+    """`data` with sequences of other kinds as lists; itself where there is none, or NumPy knows more of it."""
+    kind = data.__class__
+    if kind in _SEQUENCES:
+        found = [_as_lists(d) for d in data]
+        return data if all(a is b for a, b in zip(found, data, strict=True)) else found
+    is_sequence = hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict))
+    return list(data) if is_sequence and not hasattr(data, "__array__") else data
+
+
+def _of_arrays(data, wanted):
+    """Nested sequences with arrays among the leaves: of the type that all of them promote to."""
+    types: list[dtype] = []
+
+    def look(part):
+        for d in part:
+            if type(d) in _SEQUENCES:
+                look(d)
+            elif isinstance(d, (np.ndarray, np.generic)):
+                types.append(TYPE_OF[d.dtype])
+            elif type(d) in _NUMBERS:
+                types.append(number_type(d))
+
+    look(data)
+    array = _of_anything(data, wanted)
+    return array if wanted is not None else array.astype(_common(types).numpy, copy=False)
+
+
+def _common(types) -> dtype | None:
+    found = None
+    for t in types:
+        found = t if found is None else promote_types(found, t)
+    return found
+
+
+def _of_numbers(data, wanted):
+    """Nested sequences of Python numbers."""
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise _ragged(data, error) from None
+    except OverflowError:
+        raise ValueError("Overflow when unpacking long long") from None
+    if array.dtype.kind == "O":
+        array = _large(data, array, wanted)
+    if wanted is not None:
+        return _converted(array, wanted)
+    kind = array.dtype.kind
+    if kind == "f" or not array.size:
+        return array.astype(default.numpy_float, copy=False)
+    if kind == "c":
+        return array.astype(default.numpy_complex, copy=False)
+    if kind == "u":
+        raise ValueError("Overflow when unpacking long long")
+    return array
+
+
+def _large(data, array, wanted):
+    """Python's integers beyond 64 bits, which only tensors of a floating type can hold."""
+    kinds = {type(d) for d in array.flat}
+    if kinds <= _NUMBERS and (float in kinds if wanted is None else wanted.category > INTEGRAL):
+        return array.astype(np.complex128 if complex in kinds else np.float64)
+    raise _not_numeric(data)
+
+
+def _of_anything(data, wanted):
+    """What NumPy can read: arrays in lists, objects with `__array__`."""
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise _ragged(_without_arrays(data), error) from None
+    if array.dtype.kind in "OUS":
+        raise _not_numeric(data)
+    if not array.size and wanted is None and not hasattr(data, "__array__"):
+        return array.astype(default.numpy_float)
+    TYPE_OF[array.dtype]
+    return array if wanted is None else _converted(array, wanted)
+
+
+def _converted(array, wanted):
+    """The conversion of Python numbers, which must fit."""
+    kind = array.dtype.kind
+    if kind == "c" and INTEGRAL <= wanted.category < COMPLEX:
+        raise TypeError("must be real number, not complex")
+    if wanted.category == INTEGRAL and array.size and kind != "b":
+        limits = np.iinfo(wanted.numpy)
+        lowest = limits.min if wanted.is_signed or kind == "f" else -limits.max
+        if not (array >= lowest).all() or not (array <= limits.max).all():
+            raise RuntimeError(f"value cannot be converted to type {str(wanted)[6:]} without overflow")
+    if kind in "fc" and wanted.category == BOOL:
+        return array != 0
+    with np.errstate(over="ignore"):
+        return array.astype(wanted.numpy, copy=False)
+
+
+def _without_arrays(data):
+    if type(data) in _SEQUENCES:
+        return [_without_arrays(d) for d in data]
+    return data.tolist() if isinstance(data, np.ndarray) else data
+
+
+# --- errors -----------------------------------------------------------------------------------------------
+
+
+def _ragged(data, error):
+    """The expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
+    depth, level = 0, list(data)
+    while level and all(isinstance(d, (list, tuple)) for d in level):
+        depth += 1
+        lengths = [len(d) for d in level]
+        for n in lengths:
+            if n != lengths[0]:
+                return ValueError(f"expected sequence of length {lengths[0]} at dim {depth} (got {n})")
+        level = [e for d in level for e in d]
+    if any(isinstance(d, (list, tuple)) for d in level):
+        bad = next(d for d in level if isinstance(d, (list, tuple)) != isinstance(level[0], (list, tuple)))
+        return TypeError(
+            "not a sequence" if not isinstance(bad, (list, tuple)) else f"must be real number, not {type(bad).__name__}"
+        )
+    return ValueError(str(error))
+
+
+def _not_numeric(data):
+    """Why data that NumPy read as objects or text are no numbers."""
+    leaves = list(_leaves(data))
+    if leaves and isinstance(leaves[0], str):
+        return ValueError("too many dimensions 'str'")
+    bad = next((d for d in leaves if not isinstance(d, (float, complex)) and not _fits(d)), data)
+    if isinstance(bad, int):
+        return ValueError("Overflow when unpacking long long")
+    if isinstance(bad, str):
+        return TypeError("new(): invalid data type 'str'")
+    return RuntimeError(f"Could not infer dtype of {type(bad).__name__}")
+
+
+def _fits(value) -> bool:
+    return isinstance(value, (int, np.generic)) and -(2**63) <= value < 2**63  # type: ignore[operator]
+
+
+def _leaves(data):
+    for d in data if isinstance(data, (list, tuple)) else (data,):
+        if isinstance(d, (list, tuple)):
+            yield from _leaves(d)
+        else:
+            yield d

@@ -1,0 +1,189 @@
+"""Python's operators on tensors: `+`, `<`, `**=` and the others, as methods of Tensor.
+
+Note [Python's operators]
+A binary operator that meets an operand it does not know has to return NotImplemented, so that Python asks the other
+operand and words the TypeError itself; the function of the same name raises. Where a wrapper is itself the public
+function, the operator is a second function with the wrapper's code, in which the name of its guard stands for an
+`_OperatorGuard`: nothing is added to the usual path. Where a name has several overloads, the operator knows two of
+them, the one for tensors and the one for numbers, and leaves the rest to the function.
+"""
+
+from __future__ import annotations
+
+import builtins
+from types import FunctionType
+
+import numpy as np
+
+from ..core.tensor import Tensor, wrap, wrapped_number
+from ..dispatch import _operators
+
+_PAIRS = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+# Of names with several overloads: the one for two tensors, and the one for a number (None: wrapped as a tensor).
+_OVERLOADS = {
+    "div": ("div_Tensor", None),
+    "pow": ("pow_Tensor_Tensor", "pow_Tensor_Scalar"),
+    "remainder": ("remainder_Tensor", "remainder_Scalar"),
+    "bitwise_and": ("bitwise_and_Tensor", None),
+    "bitwise_or": ("bitwise_or_Tensor", None),
+    "bitwise_xor": ("bitwise_xor_Tensor", None),
+}
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
+_NUMBERS = frozenset((int, float, bool, complex))
+_OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
+_ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # of which a number is no operand, either
+
+
+def bind_python_operators(guards) -> None:
+    """Give Tensor the operators whose functions exist.
+
+    Args:
+        guards: {name: the guard of the wrapper that is the public function of that name}.
+    """
+    found = _operators.__dict__
+    forward = {f"__{name}__": function for name, function in _PAIRS.items()}
+    forward |= {f"__i{name}__": f"{function}_" for name, function in _PAIRS.items() if name != "matmul"}
+    forward |= {f"__{name}__": name for name in _COMPARISONS}
+    forward |= {f"__r{name}__": _PAIRS[name] for name in ("add", "mul")}
+    for method, name in forward.items():
+        if name in guards:
+            setattr(Tensor, method, _with_guard(found[name], guards[name], method))
+        elif name in found:
+            setattr(Tensor, method, _choosing(found[name], name, method))
+    for name, function in _PAIRS.items():
+        if name not in ("add", "sub", "mul", "truediv") and function in found:
+            setattr(Tensor, f"__r{name}__", _swapped(found[function], f"__r{name}__"))
+    for name, function in _UNARY.items():
+        setattr(Tensor, f"__{name}__", found[function])
+    Tensor.__rsub__, Tensor.__rtruediv__, Tensor.__invert__ = _rsub, _rtruediv, _invert
+    for function, name in (
+        (_rsub, "__rsub__"),
+        (_rtruediv, "__rdiv__"),
+        (_invert, "__invert__"),
+        (Tensor.__pow__, "pow"),
+        (Tensor.__ipow__, "pow_"),
+        (Tensor.__itruediv__, "__idiv__"),
+    ):
+        function.__name__ = name  # PyTorch's, which a `__torch_function__` reads
+    Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, _rtruediv, Tensor.__itruediv__
+
+
+class _OperatorGuard:
+    """Calls a guard; NotImplemented where it refuses an operand of a class that is none of the operator's."""
+
+    __slots__ = ("guard", "operands")
+
+    def __init__(self, guard, operands):
+        self.guard, self.operands = guard, operands
+
+    def __call__(self, first, second, **keywords):
+        try:
+            return self.guard(first, second, **keywords)
+        except TypeError:
+            if isinstance(second, self.operands):
+                raise
+        return NotImplemented
+
+
+class _EqualityGuard(_OperatorGuard):
+    """Takes arrays, too: of PyTorch's comparisons `==` alone does, in either order."""
+
+    __slots__ = ()
+
+    def __call__(self, first, second, **keywords):
+        if isinstance(second, np.ndarray) and second.dtype.kind in "biufc":
+            return _operators.eq(first, wrap(second))
+        return super().__call__(first, second, **keywords)
+
+
+def _with_guard(wrapper, guard, method):
+    """A function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
+    code, names = getattr(wrapper, "_own", wrapper).__code__, wrapper.__globals__  # Note [Torch functions]
+    own = {name: names[name] for name in code.co_names if name in names}
+    for name, value in own.items():
+        if value is guard:
+            kind = _EqualityGuard if method == "__eq__" else _OperatorGuard
+            own[name] = kind(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)
+    own["__builtins__"] = builtins
+    own["__name__"] = wrapper.__module__
+    found = FunctionType(code, own, method, wrapper.__defaults__)
+    found.__kwdefaults__, found.__doc__ = wrapper.__kwdefaults__, wrapper.__doc__
+    return found
+
+
+def _choosing(function, name, method):
+    """The operator for a name with several overloads."""
+    of_tensors, of_number = (_operators.__dict__.get(found) for found in _OVERLOADS.get(name, (None, None)))
+
+    def operator(self, other):
+        if self.__class__ is Tensor and of_tensors is not None:
+            kind = other.__class__
+            if kind is Tensor:
+                return of_tensors(self, other)
+            if kind in _NUMBERS:
+                return of_tensors(self, wrapped_number(other, self)) if of_number is None else of_number(self, other)
+        return function(self, other) if isinstance(other, _OPERANDS) else _unknown(method, self, other)
+
+    operator.__name__ = method
+    return operator
+
+
+def _swapped(function, method):
+    operands = Tensor if method in _ONLY_TENSORS else _OPERANDS
+
+    def operator(self, other):
+        if not isinstance(self, Tensor):
+            raise TypeError(
+                f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' object"
+            )
+        return function(other, self) if isinstance(other, operands) else _unknown(method, self, other)
+
+    operator.__name__ = method
+    return operator
+
+
+def _unknown(method, tensor, other):
+    """NotImplemented, unless the other operand has a `__torch_function__` and is met for the first time."""
+    if hasattr(other.__class__, "__torch_function__"):
+        from ..python_dispatch.torch_function.first_call import first_operand
+
+        return first_operand(method, tensor, other)
+    return NotImplemented
+
+
+def _rsub(self, other):
+    """`other - self`."""
+    return _operators.rsub(self, other) if isinstance(other, _OPERANDS) else _unknown("__rsub__", self, other)
+
+
+def _rtruediv(self, other):
+    """`other / self`, as PyTorch has it: the reciprocal times `other`."""
+    if isinstance(other, _OPERANDS):
+        return self.reciprocal() * other
+    return _unknown("__rtruediv__", self, other)
+
+
+def _invert(self):
+    """`~self`.
+
+    Raises:
+        TypeError: unless the dtype is integral or bool.
+    """
+    if self._array.dtype.kind not in "iub":
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return _operators.bitwise_not(self)
