@@ -12,8 +12,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from .checkout import UsageError
-from .errors import SpecError
+from .errors import SpecError, UsageError
 
 COMMANDS = {
     "generate": "write generated/ anew from the two YAML files",

@@ -9,6 +9,7 @@ hint: did you mean `exponent`?
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 _MARGIN = 60
 _WIDTH = 150
@@ -96,3 +97,14 @@ def raise_all(errors: Iterable[SpecError]) -> None:
         raise found[0]
     if found:
         raise SpecErrors(found)
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """A hint that names the closest known word, or '' when none is as close as `cutoff` (1 is equal)."""
+    names = list(known)
+    close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, cutoff)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+class UsageError(Exception):
+    """Something that the person at the command line can mend."""

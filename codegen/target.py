@@ -1,11 +1,12 @@
-"""What code is generated for: gradloom itself, or a package of operators that stands on an installed gradloom.
+"""What code is generated for: gradloom itself, or a package of operators that builds on an installed gradloom.
 
 A `Target` names the parts, so that nothing else in the generator knows where they are or what they are called:
 
     gradloom    <checkout>/native_functions.yaml, derivatives.yaml, src/gradloom/kernels/ ..., generated/
     a package   <project>/src/myops/native_functions.yaml, derivatives.yaml, kernels/ ..., generated/
 
-A package is found by the table `[tool.gradloom]` in its pyproject.toml, or by importing it.
+A package is found by the table `[tool.gradloom]` in its pyproject.toml, or by importing it. `find_target` finds what a
+command works on.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from .formula_scope import OPERATORS, OWN
-from .operator_name import IDENTIFIER
+from .errors import UsageError
+
+OPERATORS = "ops"  # what generated code calls the module of gradloom's operators: `ops.where(...)`
+OWN = "own"  # the same of a package
 
 FILES = ("native_functions.yaml", "derivatives.yaml")
 PROJECT = "pyproject.toml"
-
-
-class UsageError(Exception):
-    """Something that the person at the command line can mend."""
+METHODS_OF = "methods_of"  # the function that the stubs of a package have beside its operators
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def installed(package: str) -> Target:
 
 
 def _in_folder(source: Path, package: str, namespace: object, where: str) -> Target:
-    if not isinstance(namespace, str) or not IDENTIFIER.fullmatch(namespace):
+    if not isinstance(namespace, str) or not (namespace.isascii() and namespace.isidentifier()):
         raise UsageError(f"{where}: the namespace {namespace!r} is not a name")
     if not any((source / name).is_file() for name in FILES):
         raise UsageError(f"{source}: neither {FILES[0]} nor {FILES[1]} is in it, so it is no package of operators")
@@ -155,3 +155,48 @@ def _in_folder(source: Path, package: str, namespace: object, where: str) -> Tar
 def in_memory(namespace: str, generated: str) -> Target:
     """Operators that are made at run time and stand in no folder."""
     return Target(generated, None, None, None, namespace, generated)
+
+
+def find_root(given: Path | None) -> Path:
+    """The checkout to work on.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    if given is not None:
+        if not given.is_dir():
+            raise UsageError(f"--root {given}: no such folder")
+        missing = [f for f in FILES if not (given / f).is_file()]
+        if missing:
+            raise UsageError(f"--root {given}: there is no {missing[0]} in it")
+        return given
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if all((folder / f).exists() for f in FILES) and (folder / "codegen").is_dir():
+            return folder
+    source = Path(__file__).resolve().parent.parent
+    if all((source / f).exists() for f in FILES):
+        return source
+    raise UsageError(
+        "there is no gradloom checkout here: change to one, or name it with --root DIR; "
+        "`gradloom new NAME` starts a package of operators of your own"
+    )
+
+
+def find_target(given: Path | None) -> Target:
+    """What to work on: a package of operators or gradloom itself, from the folder given, else from the current one up.
+
+    Raises:
+        UsageError: if there is neither.
+    """
+    if given is not None:
+        found = project(given) if given.is_dir() else None
+        return found or own(find_root(given))
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if all((folder / f).exists() for f in FILES) and (folder / "codegen").is_dir():
+            return own(folder)
+        found = project(folder)
+        if found is not None:
+            return found
+    return own(find_root(None))

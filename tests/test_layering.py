@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +154,7 @@ def test_imports_run_down_only():
         ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
         ("gradloom.codegen.cli", "import gradloom", "are apart"),
         ("gradloom.nn.init", "from gradloom.tools import verify", "stand on the library"),
-        ("gradloom.codegen.render", "from gradloom.tools import verify", "stand on the library"),
+        ("gradloom.codegen.outputs.render", "from gradloom.tools import verify", "stand on the library"),
         ("gradloom.nn.init", "import gradloom as gl", None),
         ("gradloom.codegen.commands.verify", "from gradloom.tools import verify", None),
         ("gradloom.tools.verify", "from gradloom.codegen import schema", None),
@@ -170,3 +171,80 @@ def test_an_import_that_runs_up_is_caught(importer, line, expected):
 def test_every_family_folder_is_a_package():
     for name, path in MODULES.items():
         assert (path.parent / "__init__.py").exists(), f"{name} is in a folder without __init__.py"
+
+
+# The stages of the generator, in the order in which data flows; `errors` and `target` are below all of them.
+STAGES = (
+    "errors",
+    "target",
+    "reading",
+    "schema",
+    "language",
+    "operators",
+    "derivatives",
+    "notation",
+    "wrappers",
+    "outputs",
+    "writing",
+    "commands",
+    "cli",
+    "__main__",
+)
+MAX_FILES_AT_THE_ROOT = 14
+
+
+def stage(module: str) -> int:
+    """The stage of a module of the generator; that of the package itself is the first."""
+    parts = module.split(".")
+    return STAGES.index(parts[2]) if len(parts) > 2 else 0
+
+
+def stage_violations(found: list[Import]) -> list[str]:
+    """Imports of a later stage, and circles within a stage."""
+    wrong = [
+        f"{one.importer}:{one.line} imports {one.imported}, a later stage"
+        for one in found
+        if stage(one.imported) > stage(one.importer)
+    ]
+    inside: dict[str, set[str]] = {}
+    for one in found:
+        if one.imported != one.importer:
+            inside.setdefault(one.importer, set()).add(one.imported)
+    try:
+        TopologicalSorter(inside).prepare()
+    except CycleError as error:
+        wrong.append(f"a circle of imports: {' -> '.join(error.args[1])}")
+    return wrong
+
+
+def imports_of_the_generator() -> list[Import]:
+    return [
+        Import(name, target, node.lineno)
+        for name, path in MODULES.items()
+        if name.startswith("gradloom.codegen.")
+        for node in ast.walk(ast.parse(path.read_text()))  # those that only a type checker sees, too
+        for target in _targets(node, name, path.name == "__init__.py")
+        if target.startswith("gradloom.codegen.")
+    ]
+
+
+def test_a_stage_of_the_generator_imports_earlier_stages_only():
+    found = imports_of_the_generator()
+    assert len(found) > 100, "the walk finds the imports"
+    assert stage_violations(found) == []
+
+
+def test_a_later_stage_and_a_circle_are_caught():
+    schema, reading = "gradloom.codegen.schema.types", "gradloom.codegen.reading.text"
+    assert len(stage_violations([Import(reading, schema, 1)])) == 1
+    assert stage_violations([Import(schema, reading, 1)]) == []
+    circle = [Import(schema, "gradloom.codegen.schema.model", 1), Import("gradloom.codegen.schema.model", schema, 1)]
+    assert len(stage_violations(circle)) == 1
+
+
+def test_every_stage_says_what_goes_in_and_comes_out():
+    root = ROOT / "codegen"
+    assert len(list(root.glob("*.py"))) <= MAX_FILES_AT_THE_ROOT
+    for folder in (p.parent for p in root.glob("*/__init__.py")):
+        doc = " ".join((ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").split())
+        assert folder.name == "commands" or all(word in doc for word in ("In: ", "Out: ", "The stage is ")), folder

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..checkout import add_root, find_target, rendered
-from ..write import difference
+from ..outputs.render import generated_files
+from ..target import find_target
+from ..writing.folder import difference
+from . import add_root
 
 configure = add_root
 
@@ -14,7 +16,7 @@ configure = add_root
 def run(arguments: argparse.Namespace) -> int:
     target = find_target(arguments.root)
     assert target.output is not None
-    text = difference(target.output, rendered(target))
+    text = difference(target.output, generated_files(target))
     if not text:
         print("generated/ is up to date")
         return 0

@@ -8,7 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from ..target import UsageError, project
+from ..errors import UsageError
+from ..target import project
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,13 @@
-"""`gradloom generate`: write what changed; with --watch, again whenever a source is saved."""
+"""`gradloom generate`: write what changed; with --watch, again whenever a source is saved.
+
+Watching compares the times and sizes of files a few times a second; that needs no package and works on every file
+system. A burst of writes, as an editor or a checkout makes it, is waited out.
+
+Note [What a watch watches]
+The sources of the target are read anew every time. What this process has loaded already is not: the generator's own
+modules, and for a package the gradloom that it builds on. Once one of these is saved, every generation runs in a new
+process, which loads them as they are then, and which may fail without ending the watch.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,15 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..checkout import add_root, find_target, rendered
-from ..target import Target
-from ..write import exclusive, write
+from ..errors import SpecError, UsageError
+from ..operators.keys import ROOMS
+from ..outputs.render import generated_files
+from ..target import FILES, PROJECT, Target, find_target, own
+from ..writing.folder import exclusive, write
+from . import add_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
-        from ..watch import watch
-
         return watch(lambda: find_target(arguments.root), generate, lambda: _generate_afresh(arguments.root))
     generate(find_target(arguments.root))
     return 0
@@ -37,7 +48,7 @@ def generate(target: Target) -> None:
     assert target.output is not None
     start = time.perf_counter()
     with exclusive(target.output):
-        files = rendered(target)
+        files = generated_files(target)
         changed = write(target.output, files)
     print(f"generated {len(files)} files in {time.perf_counter() - start:.1f} s, {len(changed)} changed", flush=True)
 
@@ -46,3 +57,118 @@ def _generate_afresh(root: Path | None) -> None:
     """Generate in a new process, which loads the generator as it is now."""
     given = [] if root is None else ["--root", str(root)]
     subprocess.run([sys.executable, "-m", __package__.partition(".commands")[0], "generate", *given])
+
+
+INTERVAL = 0.2  # seconds between two looks, and how long the files must stay as they are before they are read
+
+Stamps = dict[Path, tuple[int, int]]
+
+
+def watch(
+    find: Callable[[], Target],
+    generate: Callable[[Target], None],
+    afresh: Callable[[], None],
+    interval: float = INTERVAL,
+) -> int:
+    """Generate now and after every change of the sources, until Ctrl-C.
+
+    An error in a source is printed, and the next save tried. Returns the exit code.
+
+    Args:
+        find: finds the target; called again when its pyproject.toml was saved.
+        generate: generates it in this process.
+        afresh: generates it in a new one.
+        interval: seconds between two looks.
+    """
+    try:
+        target = find()
+        loaded = _stamps(machinery(target))
+        stamps = sources(target) | loaded
+        attempt(generate, target)
+        print(f"watching {target.specification}; Ctrl-C ends it", flush=True)
+        while True:
+            time.sleep(interval)
+            stamps, before = _all(target), stamps
+            if stamps == before:
+                continue
+            while (later := _after(target, interval)) != stamps:
+                stamps = later
+            print(f"{', '.join(_changed(before, stamps))} changed", flush=True)
+            if _stamps(machinery(target)) == loaded:
+                attempt(generate, target)
+                continue
+            attempt(afresh)
+            target, known = _found(find, target), target
+            if target != known:
+                stamps = _all(target)
+    except KeyboardInterrupt:
+        print()
+        return 0
+
+
+def attempt(generate: Callable[..., None], *arguments: Target) -> None:
+    """Generate; what is wrong is printed instead of raised."""
+    try:
+        generate(*arguments)
+    except (SpecError, UsageError) as error:
+        print(f"{error}\n", file=sys.stderr, flush=True)
+    except OSError as error:
+        print(f"gradloom: {error.filename or ''}: {error.strerror}", file=sys.stderr, flush=True)
+
+
+def sources(target: Target) -> Stamps:
+    """The time and size of every file of the target that its generated code depends on."""
+    assert target.source is not None
+    paths = [target.path(name) for name in FILES] + _rooms(target.source)
+    if target.is_own:
+        paths += target.source.glob("*.py")  # the stubs leave out what these declare by hand
+    return _stamps(paths)
+
+
+def machinery(target: Target) -> list[Path]:
+    """The files that generation depends on, and that a process reads once."""
+    generator = Path(__file__).parents[1]
+    paths = [p for kind in ("*.py", "*.yaml", "*.jinja") for p in generator.rglob(kind)]
+    if not target.is_own:
+        assert target.source is not None
+        below = own()
+        assert below.source is not None
+        paths += [below.path(name) for name in FILES] + _rooms(below.source)
+        paths += [folder / PROJECT for folder in target.source.parents if (folder / PROJECT).is_file()][:1]
+    return paths
+
+
+def _rooms(folder: Path) -> list[Path]:
+    return [path for room in ROOMS for path in (folder / room).rglob("*.py")]
+
+
+def _stamps(paths: Iterable[Path]) -> Stamps:
+    found = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:  # gone, or being replaced: that is a change, too
+            continue
+        found[path] = status.st_mtime_ns, status.st_size
+    return found
+
+
+def _all(target: Target) -> Stamps:
+    return sources(target) | _stamps(machinery(target))
+
+
+def _after(target: Target, interval: float) -> Stamps:
+    time.sleep(interval)
+    return _all(target)
+
+
+def _found(find: Callable[[], Target], target: Target) -> Target:
+    """The target as it is now; the old one while its project file is wrong, which the generation has said."""
+    try:
+        return find()
+    except UsageError:
+        return target
+
+
+def _changed(before: Stamps, after: Stamps) -> list[str]:
+    return sorted({path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path)})

@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..checkout import UsageError, add_root
+from ..errors import UsageError
+from . import add_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

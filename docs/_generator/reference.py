@@ -17,12 +17,13 @@ from pathlib import Path
 import jinja2
 from locate import Definitions
 
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.derivative_model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
-from gradloom.codegen.native_functions import NativeFunction
-from gradloom.codegen.notation import Equation, Equations, Notation
-from gradloom.codegen.source import load_entries
-from gradloom.codegen.support import Fact
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.derivatives.model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
+from gradloom.codegen.notation.equations import Equation, Equations, Notation
+from gradloom.codegen.operators import native_functions
+from gradloom.codegen.operators.native_functions import NativeFunction
+from gradloom.codegen.outputs.support import Fact
+from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.tools.support import support_row
 
 NATIVE, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"

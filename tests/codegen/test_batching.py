@@ -9,7 +9,7 @@ import pytest
 
 from gradloom.batching.call import operator_of
 from gradloom.batching.rules import RULES
-from gradloom.codegen.batching import RULES as WORDS
+from gradloom.codegen.operators.keys import RULES as WORDS
 from gradloom.generated.batching import OPERATORS
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError
+from gradloom.codegen.operators import native_functions
 
 PACKAGE = Path(__file__).parent / "errors" / "base" / "src" / "gradloom"
 CHARACTERS = " \n\t\"'[](){}:,-#&*!|>%@`?\\=.\x00é\N{MATHEMATICAL BOLD SMALL A}a1~"

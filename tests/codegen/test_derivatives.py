@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.derivatives import Gradient
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.derivatives.model import Gradient
+from gradloom.codegen.operators import native_functions
 
 UNARY = "foo(Tensor self) -> Tensor"
 BINARY = "foo(Tensor self, Tensor other) -> Tensor"

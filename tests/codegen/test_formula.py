@@ -8,10 +8,10 @@ import ast
 import pytest
 from hypothesis import given, strategies as st
 
-from gradloom.codegen.formula import MAX_DEPTH, MAX_LENGTH, FormulaError, parse
-from gradloom.codegen.formula_names import resolve
-from gradloom.codegen.formula_saving import write_backward, write_forward
-from gradloom.codegen.formula_scope import Callables, Helper, Kind, Role, Scope, Variable, describe_operators
+from gradloom.codegen.language.formula import MAX_DEPTH, MAX_LENGTH, FormulaError, parse
+from gradloom.codegen.language.names import resolve
+from gradloom.codegen.language.saving import write_backward, write_forward
+from gradloom.codegen.language.scope import Callables, Helper, Kind, Role, Scope, Variable, describe_operators
 from gradloom.codegen.schema import parse as parse_schema
 
 OPERATORS = """
@@ -44,7 +44,7 @@ def callables(*helpers):
 
 
 def scope_of(schema, helpers=(), **extra):
-    """The arguments of a schema, `grad` and `result`, without the rest of what derivative_scope.py adds."""
+    """The arguments of a schema, `grad` and `result`, without the rest of what `backward_scope` adds."""
     found = parse_schema(schema)
     variables = {"grad": Variable("grad", Kind.TENSOR, Role.GRADIENT)}
     kinds = {"Tensor": Kind.TENSOR, "Scalar": Kind.NUMBER, "int": Kind.NUMBER, "ScalarType": Kind.DTYPE}

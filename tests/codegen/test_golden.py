@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.render import render
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.operators import native_functions
+from gradloom.codegen.outputs.render import render
 
 HERE = Path(__file__).parent / "golden"
 PACKAGE = Path(__file__).parents[2] / "src" / "gradloom"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen.array_namespace import kind_of, names_in
 from gradloom.codegen.errors import SpecError
-from gradloom.codegen.kernel_expr import analyse
-from gradloom.codegen.kernel_index import FunctionIndex
+from gradloom.codegen.language.array_namespace import kind_of, names_in
+from gradloom.codegen.language.kernels import analyse
+from gradloom.codegen.reading.python_files import FunctionIndex
+from gradloom.codegen.reading.yaml_files import parse_entries
 from gradloom.codegen.schema import parse
-from gradloom.codegen.source import parse_entries
 
 KERNELS = FunctionIndex(Path(__file__).parent / "errors" / "base" / "src" / "gradloom" / "kernels")
 SCHEMA = parse("f(Tensor self, Tensor other, Tensor[] list, *, Scalar value=1, bool flag=False) -> Tensor")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError, SpecErrors
-from gradloom.codegen.native_keys import KEYS
+from gradloom.codegen.operators import native_functions
+from gradloom.codegen.operators.keys import KEYS
 
 PACKAGE = Path(__file__).parent / "errors" / "base" / "src" / "gradloom"
 

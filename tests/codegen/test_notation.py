@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom.codegen import derivatives, native_functions, notation as notations
-from gradloom.codegen.notation import Notation, symbols
-from gradloom.codegen.notation_read import Reader, table
-from gradloom.codegen.notation_tree import Expr, value_of
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.notation import equations as notations
+from gradloom.codegen.notation.equations import Notation, symbols
+from gradloom.codegen.notation.read import Reader, table
+from gradloom.codegen.notation.tree import Expr, value_of
+from gradloom.codegen.operators import native_functions
 from gradloom.dispatch import _operators as ops
 
 ROOT = Path(__file__).parents[2]

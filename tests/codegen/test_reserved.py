@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import native_functions, reserved
-from gradloom.codegen.array_namespace import BUILTINS
+from gradloom.codegen.language import reserved
+from gradloom.codegen.language.array_namespace import BUILTINS
+from gradloom.codegen.operators import native_functions
 from tests.codegen.generated_code import problems
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ def test_what_a_generated_module_defines_for_itself_is_reserved(name):
     defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()} - functions
     own = {n for n in defined if not n.startswith(("kernels_", "composite_", "_"))}
     own -= {n for n in own if n.endswith(("_result", "_wrapper")) or "Backward" in n}
-    assert own - _helpers() <= reserved.MODULE_NAMES, "add the new names to codegen/reserved.py"
+    assert own - _helpers() <= reserved.MODULE_NAMES, "add the new names to codegen/language/reserved.py"
 
 
 def _helpers():

@@ -2,9 +2,10 @@
 
 import pytest
 
-from gradloom.codegen import source as source_module
 from gradloom.codegen.errors import SpecError, SpecErrors, raise_all
-from gradloom.codegen.source import Text, TextList, TextMap, load_entries, parse_entries
+from gradloom.codegen.reading import yaml_files as source_module
+from gradloom.codegen.reading.text import Text, TextList, TextMap
+from gradloom.codegen.reading.yaml_files import load_entries, parse_entries
 
 
 def value_of(yaml_text, key="k"):

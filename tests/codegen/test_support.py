@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
-from gradloom.codegen.source_functions import Functions
-from gradloom.codegen.support_flow import Flow
+from gradloom.codegen.outputs.support import Flow
+from gradloom.codegen.reading.python_files import Functions
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import watch
+from gradloom.codegen.commands import generate as watch
 from gradloom.codegen.target import own
 
 ROOT = Path(__file__).parents[2]
@@ -43,9 +43,9 @@ def test_everything_that_generation_reads_is_watched(tmp_path):
 import sys
 opened = set()
 sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
-from gradloom.codegen.checkout import rendered
+from gradloom.codegen.outputs.render import generated_files
 from gradloom.codegen.target import own
-rendered(own())
+generated_files(own())
 import gradloom
 opened |= {m.__file__ for name, m in sys.modules.items() if name.startswith("gradloom.codegen")}
 print(*sorted(opened), sep="\\n")
@@ -73,7 +73,7 @@ print(*sorted(opened), sep="\\n")
         if not p.is_relative_to(ROOT / "generated")
         and (not p.is_relative_to(ROOT / "src" / "gradloom") or p.parent.name in ("kernels", "formulas", "composite"))
     }
-    assert len(mine) > 150 and ROOT / "codegen" / "notation.yaml" in mine
+    assert len(mine) > 150 and ROOT / "codegen" / "notation" / "notation.yaml" in mine
     assert mine - watched == set()
 
 
@@ -93,7 +93,7 @@ def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_
         said.wait_for("macros.jinja changed", "generated ", "changed")
         assert "Anew: " in (top / "generated/namespaces.py").read_text()
 
-        module = top / "codegen" / "render.py"
+        module = top / "codegen" / "outputs" / "render.py"
         sound = module.read_text()
         module.write_text(sound + "\ndef broken(:\n")
         said.wait_for("render.py changed", "SyntaxError")

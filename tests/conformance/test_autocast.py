@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not inst
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 import gradloom  # noqa: E402
-from gradloom.codegen.native_functions import load  # noqa: E402
+from gradloom.codegen.operators.native_functions import load  # noqa: E402
 
 from .case import Reject  # noqa: E402
 from .families import FAMILIES, banners, family_of  # noqa: E402

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import derivative_keys, derivatives
+from gradloom.codegen.derivatives import derivatives, entries as derivative_keys
 from gradloom.codegen.errors import SpecError
-from gradloom.codegen.formula_scope import OPERATORS, Callables, Helper, Kind, describe_operators
+from gradloom.codegen.language.scope import Callables, Helper, Kind, describe_operators
+from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.schema import parse
-from gradloom.codegen.source import load_entries
+from gradloom.codegen.target import OPERATORS
 
 _TORCHGEN = importlib.util.find_spec("torchgen")
 pytestmark = pytest.mark.skipif(_TORCHGEN is None, reason="torch is not installed")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.schema import SchemaError, parse
-from gradloom.codegen.source import load_entries
 
 # torchgen is found without importing torch.
 _TORCHGEN = importlib.util.find_spec("torchgen")

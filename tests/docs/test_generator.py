@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gradloom.codegen import native_functions
+from gradloom.codegen.operators import native_functions
 from tests.docs.pages import ROOT
 
 GENERATOR = ROOT / "docs" / "_generator"

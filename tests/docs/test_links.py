@@ -47,7 +47,7 @@ def test_the_readme_names_every_command():
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_the_files_that_are_named_exist(page):
-    """Names of files in code spans that have a folder: `src/gradloom/core/tensor.py`, `codegen/native_keys.py`."""
+    """Names of files in code spans that have a folder: `src/gradloom/core/tensor.py`, `codegen/operators/keys.py`."""
     folders = ("src/", "codegen/", "tests/", "examples/", "benchmarks/", "docs/", "generated/")
     for name in re.findall(r"`([\w./-]+/[\w.-]*\.(?:py|yaml|md|jinja|toml))`", page.read_text(encoding="utf-8")):
         if name.startswith(folders):

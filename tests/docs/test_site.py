@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import native_functions
+from gradloom.codegen.operators import native_functions
 from tests.docs.pages import ROOT
 
 SITE = ROOT / "build" / "site"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.errors import SpecError
+from gradloom.codegen.operators import native_functions
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
 UNNOTED = [b for page in PAGES for b in blocks(page) if b.language == "yaml" and not b.note]

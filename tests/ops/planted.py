@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import gradloom
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.render import render
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.operators import native_functions
+from gradloom.codegen.outputs.render import render
 from gradloom.tools.verify.operators import Operator, join
 
 ROOT = Path(__file__).parents[2]

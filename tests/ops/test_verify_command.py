@@ -11,7 +11,7 @@ import pytest
 
 import gradloom
 from gradloom.codegen.cli import main
-from gradloom.codegen.target import UsageError
+from gradloom.codegen.errors import UsageError
 from gradloom.tools.verify import CHECKS, operators_of, verify
 
 ROOT = Path(__file__).parents[2]

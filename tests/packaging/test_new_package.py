@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import scaffold
 from gradloom.codegen.cli import main
-from gradloom.codegen.target import UsageError, installed, project
+from gradloom.codegen.commands import new as new_command
+from gradloom.codegen.errors import UsageError
+from gradloom.codegen.target import installed, project
 from gradloom.ops._registry import RESERVED
 
 GRADLOOM = (sys.executable, "-m", "gradloom.codegen")
@@ -351,14 +352,14 @@ def test_what_fails_half_way_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device", "x")
 
-    monkeypatch.setattr(scaffold, "write", fail)
+    monkeypatch.setattr(new_command, "write", fail)
     with pytest.raises(OSError):
-        scaffold.make("myops", tmp_path)
+        new_command.make("myops", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_names_that_gradloom_ops_has_are_reserved():
-    assert RESERVED <= scaffold.RESERVED
+    assert RESERVED <= new_command.RESERVED
 
 
 def test_a_package_that_was_not_generated_or_for_another_gradloom_says_so(myops):

@@ -12,7 +12,7 @@ from keyword import iskeyword
 import pytest
 
 import gradloom
-from gradloom.codegen import native_functions
+from gradloom.codegen.operators import native_functions
 
 from .checkers import ROOT
 

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import gradloom
-from gradloom.codegen.support import Fact, complex_loops
+from gradloom.codegen.outputs.support import Fact, complex_loops
 from gradloom.tools.support import own_support, support_row
 from gradloom.tools.verify import own_operators
 from gradloom.tools.verify.runner import cases as cases_of

@@ -11,17 +11,18 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.derivative_keys import NAME
+from gradloom.codegen.derivatives import derivatives
+from gradloom.codegen.derivatives.entries import NAME
+from gradloom.codegen.derivatives.specification import Given, Specification, analyse
 from gradloom.codegen.errors import SpecError, raise_all
-from gradloom.codegen.formula_scope import Callables
-from gradloom.codegen.kernel_index import GivenFunctions
-from gradloom.codegen.operator_name import IDENTIFIER
-from gradloom.codegen.render import render_package
-from gradloom.codegen.source import parse_entries
-from gradloom.codegen.specification import Given, Specification, analyse
+from gradloom.codegen.language.scope import Callables
+from gradloom.codegen.operators import native_functions
+from gradloom.codegen.outputs.render import render_package
+from gradloom.codegen.reading.python_files import GivenFunctions
+from gradloom.codegen.reading.text import Entry, Text
+from gradloom.codegen.reading.yaml_files import parse_entries
+from gradloom.codegen.schema.types import IDENTIFIER
 from gradloom.codegen.target import in_memory
-from gradloom.codegen.text import Entry, Text
 from gradloom.ops import _registry
 
 from .given import helper_of, named, signature_of

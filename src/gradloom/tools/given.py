@@ -7,9 +7,9 @@ import keyword
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gradloom.codegen.formula_scope import Helper, Kind
-from gradloom.codegen.kernel_index import Signature
-from gradloom.codegen.reserved import MODULE_NAMES
+from gradloom.codegen.language.reserved import MODULE_NAMES
+from gradloom.codegen.language.scope import Helper, Kind
+from gradloom.codegen.reading.python_files import Signature
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

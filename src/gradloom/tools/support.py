@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import gradloom
-from gradloom.codegen.derivative_model import DifferentiableFunction
-from gradloom.codegen.derivatives import Derivatives
-from gradloom.codegen.support import Fact, Row, Support
+from gradloom.codegen.derivatives.derivatives import Derivatives
+from gradloom.codegen.derivatives.model import DifferentiableFunction
+from gradloom.codegen.outputs.support import Fact, Row, Support
 
 from .verify.case import tensors
 from .verify.operators import Operator

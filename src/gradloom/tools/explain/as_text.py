@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from gradloom.codegen.notation import text
+from gradloom.codegen.notation.equations import text
 
 from .page import Block, Code, Formulas, Heading, Paragraph, Table
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gradloom.codegen.derivative_model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
-from gradloom.codegen.notation import Equations
-from gradloom.codegen.support import Row
+from gradloom.codegen.derivatives.model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
+from gradloom.codegen.notation.equations import Equations
+from gradloom.codegen.outputs.support import Row
 
 from .places import Place
 

@@ -9,13 +9,13 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 
-from gradloom.codegen.derivative_model import DifferentiableFunction
-from gradloom.codegen.notation import Notation
-from gradloom.codegen.source_functions import Functions
-from gradloom.codegen.specification import Specification, load
-from gradloom.codegen.support import Support
+from gradloom.codegen.derivatives.model import DifferentiableFunction
+from gradloom.codegen.derivatives.specification import Specification, load
+from gradloom.codegen.notation.equations import Notation
+from gradloom.codegen.outputs.support import Support
+from gradloom.codegen.reading.python_files import Functions
+from gradloom.codegen.reading.text import Text
 from gradloom.codegen.target import installed, own
-from gradloom.codegen.text import Text
 
 from ..define import Definition, definitions
 from ..support import own_support, whole_row

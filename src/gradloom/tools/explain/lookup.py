@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import Any
 
 import gradloom
-from gradloom.codegen.derivative_model import DifferentiableFunction
-from gradloom.codegen.derivatives import Derivatives
-from gradloom.codegen.public_names import chosen_from
-from gradloom.codegen.schema import did_you_mean
+from gradloom.codegen.derivatives.derivatives import Derivatives
+from gradloom.codegen.derivatives.model import DifferentiableFunction
+from gradloom.codegen.errors import did_you_mean
+from gradloom.codegen.wrappers.wrappers import chosen_from
 from gradloom.core.node import Node
 
 from .library import Library

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradloom.codegen.derivative_model import DifferentiableFunction
-from gradloom.codegen.notation import Equation
+from gradloom.codegen.derivatives.model import DifferentiableFunction
+from gradloom.codegen.notation.equations import Equation
 
 from .facts import OperatorFacts
 from .library import Library

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradloom.codegen.source_functions import Functions
+from gradloom.codegen.reading.python_files import Functions
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def select(
     Raises:
         ValueError: for a name or family that there is not.
     """
-    from gradloom.codegen.schema import did_you_mean
+    from gradloom.codegen.errors import did_you_mean
 
     if isinstance(names, str) or isinstance(families, str):
         raise ValueError('names and families are lists: write ["mul"], not "mul"')

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import gradloom
-from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
+from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
 
 from .case import Case, Place
 from .faults import FORWARD, Fault, close, scale

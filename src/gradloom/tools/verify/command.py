@@ -7,8 +7,8 @@ import json
 import sys
 import time
 
-from gradloom.codegen.checkout import UsageError, find_target
-from gradloom.codegen.target import PROJECT, own
+from gradloom.codegen.errors import UsageError
+from gradloom.codegen.target import PROJECT, find_target, own
 
 from . import runner, select
 from .findings import Report

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import gradloom
-from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
-from gradloom.codegen.text import Text
+from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
+from gradloom.codegen.reading.text import Text
 
 from .causes import likely_causes, shape_causes, squared
 from .faults import BACKWARD, FORWARD, KERNEL, Fault

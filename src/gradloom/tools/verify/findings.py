@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradloom.codegen.text import Text
+from gradloom.codegen.reading.text import Text
 
 # The columns of the table, in the order in which they are checked.
 CHECKS = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradloom.codegen.derivative_model import DifferentiableFunction
+from gradloom.codegen.derivatives.model import DifferentiableFunction
 
 # What yields the calls of an operator that are tried, as (args, kwargs).
 Samples = Callable[[], Iterable[tuple[tuple[Any, ...], dict[str, Any]]]]

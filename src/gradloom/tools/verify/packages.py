@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gradloom.codegen.checkout import rendered, shown
-from gradloom.codegen.specification import Specification, load
-from gradloom.codegen.target import Target, UsageError, installed, own, project
-from gradloom.codegen.write import stale
+from gradloom.codegen.derivatives.specification import Specification, load
+from gradloom.codegen.errors import UsageError
+from gradloom.codegen.outputs.render import generated_files, shown
+from gradloom.codegen.target import Target, installed, own, project
+from gradloom.codegen.writing.folder import stale
 from gradloom.tools.define import Definition
 
 from .operators import Operator, Samples, join
@@ -73,7 +74,7 @@ def check_fresh(target: Target) -> None:
     """That the generated code is what the YAML files give. Raises UsageError; a wheel's always is."""
     if target.output is None or (target.is_own and target.specification != target.output.parent):
         return
-    changed, extra = stale(target.output, rendered(target))
+    changed, extra = stale(target.output, generated_files(target))
     names = [*changed, *extra]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""

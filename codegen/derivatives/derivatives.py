@@ -1,0 +1,360 @@
+"""Load derivatives.yaml: how operators differentiate, joined to the operators of native_functions.yaml.
+
+    functions = native_functions.load("native_functions.yaml")
+    derivatives = load("derivatives.yaml", functions)
+    derivatives["mul.Tensor"].info.node              # 'MulBackward0'
+    derivatives["mul.Tensor"].info.derivatives       # the formulas, ready to be printed
+    derivatives.infos                                # one per node class, in the order of the file
+
+model.py describes an info. Everything is checked before anything is returned; all errors of the file are collected and
+raised together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
+from ..language.names import Resolved
+from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
+from ..operators.native_functions import NativeFunction, NativeFunctions, package_folder, parse_func
+from ..operators.variants import Variant
+from ..reading.text import Entry, Text
+from ..reading.yaml_files import load_entries
+from ..schema import FunctionSchema
+from ..target import OPERATORS
+from .entries import DEFAULT, NAME, OVERRIDE, Section, check_styles, derivative_key, find_outputs, sections, styled_uses
+from .formulas import LINEAR, analyse_backward, analyse_forward, linear_call, parse_lines
+from .model import DifferentiabilityInfo, DifferentiableFunction
+
+
+class Derivatives:
+    """All operators with their derivatives. `infos` are all nodes, `entries` those of the file by full name.
+
+    Iteration gives a DifferentiableFunction for each operator and derived variant, in the order of
+    native_functions.yaml; `[]` and `in` go by full name.
+    """
+
+    def __init__(
+        self,
+        infos: tuple[DifferentiabilityInfo, ...],
+        functions: tuple[DifferentiableFunction, ...],
+        entries: Mapping[str, Mapping[str, DifferentiabilityInfo]],
+    ) -> None:
+        self.infos, self.entries = infos, entries
+        self._by_name = {f.name: f for f in functions}
+
+    def __iter__(self) -> Iterator[DifferentiableFunction]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> DifferentiableFunction:
+        """The operator or variant of that full name (`add_.Tensor`). Raises KeyError."""
+        return self._by_name[name]
+
+
+def load(
+    path: str | os.PathLike[str], functions: NativeFunctions, *, shown: str | None = None, package: Path | None = None
+) -> Derivatives:
+    """Loads the derivatives of a YAML file and joins them to the operators.
+
+    path      the file
+    functions the operators, from `native_functions.load`
+    shown     the path that errors name; `path` by default
+    package   the folder that holds formulas/; `package_folder(path)` by default
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    package = package_folder(path) if package is None else package
+    callables = callables_of(functions, find_helpers(package / "formulas", "src/gradloom/formulas"))
+    return analyse_entries(load_entries(path, shown), functions, callables)
+
+
+def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
+    """What formulas may call of a package: its helpers and its operators, in the module that code calls `home`."""
+    infixes = {}
+    for f in functions:
+        if f.infix is not None:
+            values = ", ".join(["{}", "{}", *(str(a.default) for a in f.schema.inputs[2:])])
+            infixes[f.infix] = Infix(f"{home}.{f.schema.name.unambiguous}({values})", f"{home}.{f.schema.name.name}")
+    operators = describe_operators(_callable_schemas(functions), home)
+    return Callables(helpers, operators, array_forms(functions), infixes)
+
+
+def analyse_entries(
+    entries: Sequence[Entry],
+    functions: NativeFunctions,
+    callables: Callables,
+    home: str = OPERATORS,
+    *,
+    replaces: bool = False,
+) -> Derivatives:
+    """The derivatives of these entries, joined to the operators.
+
+    home      what generated code calls the module of the operators
+    replaces  whether the entries say `override: true`
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    return _Loader(functions, callables, home, replaces).load(entries)
+
+
+def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSchema, tuple[str, ...], str]]:
+    """Every schema with the variants in which formulas may call it, and its namespace."""
+    for function in functions:
+        for schema in function.schemas:
+            derived = {"functional": ("function",), "inplace": ("method",)}.get(schema.kind, ())
+            yield (schema, function.variants if schema is function.schema else derived, function.python_module or "")
+
+
+class _Loader:
+    def __init__(self, functions: NativeFunctions, callables: Callables, home: str, replaces: bool) -> None:
+        self.functions, self.callables, self.home, self.replaces = functions, callables, home, replaces
+        self.counts: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
+
+    def load(self, entries: Sequence[Entry]) -> Derivatives:
+        infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
+        errors = []
+        for entry in entries:
+            try:
+                schema = self.schema(entry)
+                infos[str(schema.name)] = self.infos(entry, schema)
+            except SpecError as error:
+                errors.append(error)
+                if len(errors) >= MAX_ERRORS:
+                    break
+        raise_all(errors)
+        return join(self.functions, infos, self.home)
+
+    def schema(self, entry: Entry) -> FunctionSchema:
+        """The operator that an entry is about, which both files must spell alike."""
+        text = entry.get(NAME)
+        if not isinstance(text, Text) or not text.value.strip():
+            hint = "write `- name: <schema>`, as in native_functions.yaml"
+            if text is not None:
+                raise entry.keys[NAME].error("`name` is not a schema", hint)
+            close = next((key for word, key in entry.keys.items() if did_you_mean(word, [NAME])), None)
+            if close is not None:
+                raise close.error(f"unknown key `{shorten(close.value)}`", did_you_mean(close.value, [NAME]))
+            if "func" in entry:
+                raise entry.keys["func"].error("unknown key `func`", derivative_key("func", ()))
+            raise entry.error("the entry has no `name`", hint)
+        self.check_override(entry)
+        schema = parse_func(text)
+        name = str(schema.name)
+        known = self.functions.schema(name)
+        if known is None:
+            raise text.error(f"unknown operator `{name}`", self.hint_for(schema), 0, len(name))
+        if str(known) != str(schema):
+            raise _disagreement(text, str(known))
+        if known.kind == "out":
+            message = f"`{name}` has out=, which is never differentiable"
+            raise text.error(message, "remove the entry, or write that of the functional operator", 0, len(name))
+        if name in self.lines:
+            hint = f"the first is in line {self.lines[name]}; remove one of them"
+            raise text.error(f"duplicate entry `{name}`", hint, 0, len(name))
+        self.lines[name] = text.line
+        return known
+
+    def check_override(self, entry: Entry) -> None:
+        flag = entry.get(OVERRIDE)
+        if flag is None:
+            return
+        if not isinstance(flag, Text) or flag.value != "true":
+            raise entry.keys[OVERRIDE].error(f"`{OVERRIDE}` is not `true`", "write `override: true`, or remove the key")
+        if not self.replaces:
+            hint = "remove the key; it is for a package that replaces a derivative of gradloom's"
+            raise entry.keys[OVERRIDE].error(f"`{OVERRIDE}` for an operator of the same file's own", hint)
+
+    def hint_for(self, schema: FunctionSchema) -> str:
+        """What to write for an operator that native_functions.yaml does not have."""
+        overloads = [
+            str(s.name) for f in self.functions for s in f.schemas
+            if s.name.name == schema.name.name and s.kind != "out"
+        ]  # fmt: skip
+        if overloads:
+            close = did_you_mean(str(schema.name), overloads, cutoff=0.8)
+            return close or f"the overloads are {', '.join(f'`{o}`' for o in overloads)}"
+        close = did_you_mean(str(schema.name), self.functions.names) or did_you_mean(
+            schema.name.name, {n.partition(".")[0] for n in self.functions.names}
+        )
+        return close or "add it to native_functions.yaml first"
+
+    def infos(self, entry: Entry, schema: FunctionSchema) -> dict[str, DifferentiabilityInfo]:
+        """The analysed sections of an entry, by dispatch key."""
+        found = {}
+        for section in sections(entry, schema):
+            info = analyse(section, schema, self.callables)
+            if info.inputs:
+                node = section.node.value if section.node is not None else self.node_name(schema, section.dispatch_key)
+                self.check_node(node, section)
+                info = replace(info, node=node)
+            found[section.dispatch_key] = info
+        return found
+
+    def check_node(self, node: str, section: Section) -> None:
+        """A node class has one entry."""
+        place = section.node or section.place
+        if node in self.nodes:
+            hint = f"line {self.nodes[node]} has it; write another `node:`"
+            raise place.error(f"a second node class `{node}`", hint)
+        self.nodes[node] = place.line
+
+    def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
+        """PyTorch's name for the node class: overloads are numbered in the order of the file."""
+        stem = node_stem(schema) + ("" if dispatch_key == DEFAULT else dispatch_key)
+        number = self.counts.get(stem, 0)
+        self.counts[stem] = number + 1
+        return f"{stem}{number}"
+
+
+def node_stem(schema: FunctionSchema) -> str:
+    """`MulBackward` for `mul.Tensor` and `mul_`: words capitalised, a final `Forward` dropped."""
+    words = "".join(word.title() for word in schema.name.base.split("_"))
+    return f"{words}Backward".replace("ForwardBackward", "Backward")
+
+
+def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
+    """All facts of one section of an entry; the node is not named yet.
+
+    Raises:
+        SpecError: for the first thing that is wrong in it.
+    """
+    formulas = parse_lines(section.inputs)
+    uses = styled_uses(formulas, schema)
+    outputs = find_outputs(section, schema, uses, callables)
+    check_styles(uses, outputs)
+    backward = analyse_backward(formulas, schema, outputs, callables)
+    if backward.inputs and not any(o.is_differentiable for o in outputs):
+        message = f"`{section.inputs[0].of[0]}` has a formula, but no output of `{schema.name}` is differentiable"
+        raise (section.inputs[0].names[0].error(message, "remove the formula, or correct `output_differentiability`"))
+    forward = analyse_forward(section.outputs, schema, outputs, backward, callables)
+    resolved = [r for r in backward.resolved if r is not None]
+    return DifferentiabilityInfo(
+        name=str(schema),
+        dispatch_key=section.dispatch_key,
+        schema=schema,
+        node=None,
+        inputs=backward.inputs,
+        outputs=outputs,
+        derivatives=backward.derivatives,
+        forward=forward.derivatives,
+        saved=backward.saved,
+        helpers=_helpers(resolved),
+        forward_helpers=_helpers(forward.resolved),
+        uses_operators=any(d.formula and "ops." in d.formula for d in backward.derivatives),
+        forward_uses_operators=forward.uses_operators,
+        unnamed=_unnamed(section, schema) if backward.inputs else (),
+        place=section.place,
+    )
+
+
+def _unnamed(section: Section, schema: FunctionSchema) -> tuple[str, ...]:
+    """The tensors of a schema, lists apart, that no key of a section names."""
+    named = {name for line in section.inputs for name in line.of}
+    return tuple(a.python_name for a in schema.inputs if a.type.is_tensor and a.python_name not in named)
+
+
+def _helpers(resolved: Sequence[Resolved]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({(helper.module, helper.name) for r in resolved for helper in r.helpers.values()}))
+
+
+def _disagreement(text: Text, known: str) -> SpecError:
+    """The entry's schema is not the operator's: point at the first word that differs."""
+    words = re.compile(r"\w+(?:\.\w+)*|[^\w\s]")
+    ours = list(words.finditer(text.value))
+    theirs = [match[0] for match in words.finditer(known)]
+    place = next((i for i, match in enumerate(ours) if i >= len(theirs) or match[0] != theirs[i]), len(ours))
+    hint = f"native_functions.yaml has `{known}`"
+    if place == len(ours):
+        return text.error(f"the schema ends before `{theirs[place]}`", hint, ours[-1].start(), len(ours[-1][0]))
+    match = ours[place]
+    expected = f"`{theirs[place]}`" if place < len(theirs) else "nothing"
+    message = f"`{shorten(match[0])}` here is {expected} in native_functions.yaml"
+    return text.error(message, hint, match.start(), len(match[0]))
+
+
+def join(
+    functions: Iterable[NativeFunction], infos: Mapping[str, Mapping[str, DifferentiabilityInfo]], home: str = OPERATORS
+) -> Derivatives:
+    """Each operator and derived variant with its derivative: an own entry, or that of its functional form."""
+    by_signature: dict[str, Mapping[str, DifferentiabilityInfo]] = {}
+    for found in infos.values():
+        schema = next(iter(found.values())).schema
+        if schema.kind == "functional":
+            by_signature.setdefault(str(schema.signature()), found)
+    joined: list[DifferentiableFunction] = []
+    extra: list[DifferentiabilityInfo] = []
+    for function in functions:
+        variants: list[Variant | None] = [None, *function.derived]
+        for variant in variants:
+            schema = function.schema if variant is None else variant.schema
+            own: Mapping[str, DifferentiabilityInfo] | None = infos.get(str(schema.name))
+            if own is None and schema.kind == "inplace":
+                shared = by_signature.get(str(schema.signature()), {})
+                own = {key: info.for_inplace(schema) for key, info in shared.items()}
+            elif own is None and variant is not None and variant.kind == "copy":
+                own = {k: _for_copy(info, schema, home) for k, info in infos.get(function.name, {}).items()}
+                extra += own.values()
+            elif own is not None and schema.kind == "inplace":
+                own = {key: info.for_inplace(schema) for key, info in own.items()}
+            own = own or {}
+            joined.append(DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own))
+    nodes = [info for found in infos.values() for info in found.values()]
+    return Derivatives(tuple(nodes + extra), tuple(joined), infos)
+
+
+def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) -> DifferentiabilityInfo:
+    """The copy variant of a view has a node class of its own, which PyTorch calls `ExpandBackward0_copy`."""
+    linear = linear_call(schema, [i.name for i in info.inputs], home)
+    forward = tuple(replace(f, formula=linear) if f.kind == LINEAR else f for f in info.forward)
+    node = info.node and f"{info.node}_copy"
+    return replace(info, schema=schema, name=str(schema), node=node, forward=forward)
+
+
+def _strategy(function: NativeFunction, schema: FunctionSchema, infos: Mapping[str, DifferentiabilityInfo]) -> str:
+    if schema.kind == "out":
+        return "out"
+    default = infos.get(DEFAULT)
+    if default is not None:
+        return "formula" if default.node is not None else "not_differentiable"
+    if function.composite is not None:
+        return "composition"
+    has_tensors = any(r.type.is_tensor_like for r in schema.returns) or schema.kind in ("inplace", "mutable")
+    takes_tensors = any(a.type.is_tensor_like for a in schema.inputs)
+    never = not has_tensors or not takes_tensors or function.type_promotion == "always_bool"
+    return "not_differentiable" if never else "not_implemented"
+
+
+_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool")
+
+
+def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:
+    """What operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the array itself."""
+    groups: dict[str, list[NativeFunction]] = {}
+    for function in functions:
+        groups.setdefault(function.schema.name.name, []).append(function)
+    forms = {name: _form(group[0]) for name, group in groups.items() if len(group) == 1}
+    return {name: form for name, form in forms.items() if form is not None}
+
+
+def _form(function: NativeFunction) -> str | None:
+    kernel, inputs = function.kernel, function.schema.inputs
+    if len(inputs) != 1 or not inputs[0].type.is_tensor:
+        return None
+    if function.on_real is not None:
+        return ""
+    if kernel is None or kernel.ufunc is None or kernel.operands != (inputs[0].python_name,):
+        return None
+    return f"xp.{kernel.ufunc}" if function.type_promotion in _SAME_DTYPE else None

@@ -1,0 +1,343 @@
+"""What is known of an operator's derivative once its entry is analysed: everything that templates print.
+
+Note [Differentiability]
+One `DifferentiabilityInfo` is one node class. Operators that share an entry (an in-place variant and its
+functional one) share the class; what differs for the variant that writes is in `for_inplace`.
+
+Note [Edges]
+A node has one edge for each differentiable input, in the order of the schema, and as many as it has elements
+for a list. `apply` gets one gradient per differentiable output, in the order of the schema, again one per
+element for a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..language.saving import OnArrays, needs
+from ..operators.native_functions import NativeFunction
+from ..operators.variants import Variant
+from ..reading.text import Text
+from ..schema import FunctionSchema, Type
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentiableInput:
+    """An input with a formula.
+
+    Attributes:
+        name: as a Python parameter.
+        index: its position among the schema's arguments.
+        edge: the expression for the number of its first edge: `0`, or `tensors_size_ + 1` after a list.
+        size: the saved field with the number of its elements, for a list; else None.
+        derivative: the position in `DifferentiabilityInfo.derivatives` of what computes its gradient.
+        position: which of the results of that formula is its gradient, when the formula gives several; else
+            None.
+        needs: the wrapper's name for "this input needs a gradient".
+    """
+
+    name: str
+    index: int
+    type: Type
+    edge: str
+    size: str | None
+    derivative: int
+    position: int | None
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.is_list
+
+    @property
+    def is_optional(self) -> bool:
+        return self.type.is_optional
+
+    @property
+    def needs(self) -> str:
+        return needs(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A returned value.
+
+    Attributes:
+        name: `result`, `result1` or the schema's name.
+        index: its position among the returns.
+        output_nr: its number among the differentiable outputs (of the first element, for a list); None if it
+            is not differentiable.
+        condition: an expression over the arguments under which it is differentiable; None if always.
+    """
+
+    name: str
+    index: int
+    type: Type
+    output_nr: int | None
+    condition: str | None = None
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.output_nr is not None
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.is_list
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAttribute:
+    """A field of a node, with what the formulas need from the forward pass.
+
+    Attributes:
+        name: of the field, and of the variable in the formulas.
+        of: the argument or return that it is taken from.
+        kind: 'tensor' or 'tensor_list' (to be saved as a variable, with its version) or 'value'.
+        type: the schema type of what is saved. `Tensor?` and `Tensor?[]` may be, or contain, None.
+        read: the expression that the wrapper evaluates, before the kernel runs or, for an output, after.
+        output: the output that it is or is taken from; None for an input.
+        output_nr: of a differentiable tensor output, which must be saved without a reference cycle.
+        condition: the wrapper's expression for "needed", over its `needs_<input>`; None if always.
+        is_public: whether it is shown as `_saved_<name>`.
+        is_optional: whether it may be None in a formula: a `Tensor?`, or saved by `wrap_opt_if`.
+        clone: whether an in-place operator writes to it, so that a copy must be saved.
+    """
+
+    name: str
+    of: str
+    kind: str
+    type: Type
+    read: str
+    output: Output | None = None
+    condition: str | None = None
+    is_public: bool = True
+    is_optional: bool = False
+    clone: bool = False
+
+    @property
+    def is_output(self) -> bool:
+        return self.output is not None
+
+    @property
+    def output_nr(self) -> int | None:
+        return self.output.output_nr if self.output is not None and self.kind != "value" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A gradient that a formula uses: `name` is what the formula calls it, `index` its output number."""
+
+    name: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """A formula of the backward direction.
+
+    Attributes:
+        inputs: the inputs whose gradients it gives; with several, it evaluates to a tuple of as many.
+        formula: the Python expression, over saved fields, gradients and what else is named here.
+        source: the expression as it stands in derivatives.yaml.
+        gradients: the gradients that it uses. If all of them are undefined, so is the result.
+        uses_all_gradients: whether it uses the list `grads` as a whole (then `gradients` is empty for a list
+            output).
+        materialize: the numbers of gradients that must be zeros instead of undefined, since the formula
+            computes with them while others may be defined.
+        defined_by: the numbers of the gradients of which one must be defined, else its result is undefined
+            and it must not be evaluated; empty where checking that any gradient is defined says enough.
+        saved: names of the saved fields that it uses.
+        not_implemented: the reason, if there is no formula.
+        mask: whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`.
+        retain_variables: whether it uses the flag of that name.
+        place: the formula where it stands in derivatives.yaml.
+        on_arrays: the same on arrays, where it has that form.
+    """
+
+    inputs: tuple[str, ...]
+    formula: str
+    source: str
+    gradients: tuple[Gradient, ...] = ()
+    uses_all_gradients: bool = False
+    materialize: tuple[int, ...] = ()
+    defined_by: tuple[int, ...] = ()
+    saved: tuple[str, ...] = ()
+    not_implemented: str | None = None
+    mask: bool = False
+    retain_variables: bool = False
+    place: Text | None = field(default=None, compare=False, repr=False)
+    on_arrays: OnArrays | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tangent:
+    """A tangent that a forward formula uses, as `<input>_t`.
+
+    Attributes:
+        input: the input that it belongs to.
+        materialize: whether it must be zeros if undefined, because another tangent may be defined. In a list
+            each undefined element must. An input that is None has no tangent, and None stays.
+    """
+
+    input: str
+    is_list: bool
+    is_optional: bool
+    materialize: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.input}_t"
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDerivative:
+    """A formula of the forward direction: the tangents of some outputs. It is evaluated after the kernel,
+    where any of its tangents is defined.
+
+    Attributes:
+        outputs: the outputs whose tangents it gives; with several, it evaluates to a tuple of as many.
+        formula: the Python expression, over `<input>_t`, `<input>_p`, outputs and arguments.
+        source: the text in derivatives.yaml.
+        kind: 'auto_linear', 'auto_element_wise' or 'explicit'.
+        primals: the inputs whose value the formula uses, as `<input>_p`.
+        results: the outputs that it uses.
+        not_implemented: the reason, if there is no formula.
+        keeps_original: the inputs among `primals` that an in-place operator overwrites: copy them before the
+            kernel.
+        writes_in_place: whether the tangent must be written into the tangent of `self`, where that is
+            defined.
+        place: the formula where it stands in derivatives.yaml.
+    """
+
+    outputs: tuple[str, ...]
+    formula: str
+    source: str
+    kind: str
+    tangents: tuple[Tangent, ...]
+    primals: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    not_implemented: str | None = None
+    keeps_original: tuple[str, ...] = ()
+    writes_in_place: bool = False
+    place: Text | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentiabilityInfo:
+    """An analysed entry of derivatives.yaml, for one dispatch key.
+
+    Attributes:
+        name: the entry's schema, as a comment can cite it.
+        dispatch_key: 'Default', or the key of a section under `dispatch:`.
+        node: the name of the node class; None where no input has a formula.
+        inputs: the inputs with a formula, in the order of the schema.
+        outputs: all outputs.
+        derivatives, forward: the formulas of either direction.
+        saved: the node's fields, inputs first.
+        helpers: (module in gradloom.formulas, function) for each helper of the backward formulas.
+        forward_helpers: the same for the forward formulas.
+        uses_operators: whether the backward formulas mention the module of operators.
+        unnamed: the tensors that no formula and no `non_differentiable` names: none of them may require a gradient.
+        place: the entry's `name:` (or the dispatch key of its section) in derivatives.yaml.
+    """
+
+    name: str
+    dispatch_key: str
+    schema: FunctionSchema
+    node: str | None
+    inputs: tuple[DifferentiableInput, ...]
+    outputs: tuple[Output, ...]
+    derivatives: tuple[Derivative, ...]
+    forward: tuple[ForwardDerivative, ...]
+    saved: tuple[SavedAttribute, ...]
+    helpers: tuple[tuple[str, str], ...] = ()
+    forward_helpers: tuple[tuple[str, str], ...] = ()
+    uses_operators: bool = False
+    forward_uses_operators: bool = False
+    unnamed: tuple[str, ...] = ()
+    place: Text | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def differentiable_outputs(self) -> tuple[Output, ...]:
+        return tuple(o for o in self.outputs if o.is_differentiable)
+
+    @property
+    def single_gradient(self) -> bool:
+        """Whether there is one differentiable output, not a list: `apply` ends at once if it is undefined."""
+        outputs = self.differentiable_outputs
+        return len(outputs) == 1 and not outputs[0].is_list
+
+    @property
+    def saved_inputs(self) -> tuple[SavedAttribute, ...]:
+        return tuple(s for s in self.saved if not s.is_output)
+
+    @property
+    def saved_outputs(self) -> tuple[SavedAttribute, ...]:
+        return tuple(s for s in self.saved if s.is_output)
+
+    @property
+    def needed(self) -> tuple[DifferentiableInput, ...]:
+        """The inputs whose `needs_<input>` some condition for saving mentions."""
+        conditions = " ".join(s.condition for s in self.saved if s.condition)
+        words = set(re.findall(r"\w+", conditions))
+        return tuple(i for i in self.inputs if i.needs in words)
+
+    @property
+    def retain_variables(self) -> bool:
+        return any(d.retain_variables for d in self.derivatives)
+
+    def input(self, name: str) -> DifferentiableInput | None:
+        """The differentiable input of that name, or None."""
+        return next((i for i in self.inputs if i.name == name), None)
+
+    def for_inplace(self, schema: FunctionSchema) -> DifferentiabilityInfo:
+        """The same node class in a variant that writes to its arguments: they are overwritten by the time
+        that backward or a forward formula reads them, so copies of their old values are used. Of an argument
+        that is written to but not returned, a buffer for backward, what was written is what counts."""
+        returned = {r.annotation for r in schema.returns}
+        written = {a.python_name for a in schema.arguments if a.is_write and a.annotation in returned}
+        saved = tuple(
+            replace(s, clone=True) if s.kind != "value" and not s.is_output and s.of in written else s
+            for s in self.saved
+        )
+        forward = tuple(
+            replace(f, keeps_original=tuple(p for p in f.primals if p in written), writes_in_place=True)
+            for f in self.forward
+        )
+        return replace(self, schema=schema, saved=saved, forward=forward)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentiableFunction:
+    """An operator, or a variant derived from it, joined to its derivative.
+
+    Attributes:
+        function: the NativeFunction that it is, or is derived from.
+        schema: its own schema.
+        variant: the Variant that it is; None for the entry itself.
+        strategy: how it differentiates:
+            'formula'             its info has a node class;
+            'composition'         it is written in terms of other operators, and its calls are recorded;
+            'out'                 it writes to `out`: an error if an argument requires a gradient;
+            'not_differentiable'  none of its outputs ever requires a gradient;
+            'not_implemented'     nobody said: backward raises "the derivative for '<name>' is not
+                implemented".
+        infos: by dispatch key; empty where there is no entry.
+    """
+
+    function: NativeFunction
+    schema: FunctionSchema
+    variant: Variant | None
+    strategy: str
+    infos: Mapping[str, DifferentiabilityInfo]
+
+    @property
+    def name(self) -> str:
+        """The full name, `add_.Tensor`."""
+        return str(self.schema.name)
+
+    @property
+    def info(self) -> DifferentiabilityInfo | None:
+        """The info of the Default key."""
+        return self.infos.get("Default")

@@ -1,0 +1,288 @@
+"""Loads the specification of a target: its YAML files, checked and analysed, on top of gradloom's own.
+
+    specification = load(own())                         # gradloom itself
+    specification = load(project(Path("myops")))        # a package; `base()` is what it stands on
+    specification.derivatives["softabs"].info
+
+Note [Packages of operators]
+The operators of a package are called by their own names under gradloom.ops.<package>; its generated code reaches them
+through a module of its own, `own`, as gradloom's reach each other through `ops`. A formula may call gradloom's
+operators and helpers and those of the package, which go first. An entry of its derivatives.yaml that names an operator
+of gradloom's replaces the derivative of that: only if it says `override: true`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from ..errors import SpecError, did_you_mean, raise_all
+from ..language.scope import ATTRIBUTE_NAMES, METHOD_NAMES, Callables, Helper, find_helpers
+from ..operators import native_functions
+from ..operators.keys import words_of
+from ..operators.native_functions import NativeFunction, NativeFunctions
+from ..reading.python_files import FunctionIndex
+from ..reading.text import Entry, Text
+from ..reading.yaml_files import load_entries
+from ..schema import FunctionSchema
+from ..target import FILES, METHODS_OF, Target, own
+from . import derivatives
+from .derivatives import Derivatives, callables_of
+from .entries import NAME, OVERRIDE
+from .model import DifferentiabilityInfo, DifferentiableFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What is generated for a target.
+
+    Attributes:
+        target: the package.
+        functions: its operators.
+        derivatives: the same, joined to how they differentiate.
+        callables: what its formulas may call.
+        overrides: gradloom's operators and variants whose derivative it replaces, joined to the new one.
+    """
+
+    target: Target
+    functions: NativeFunctions
+    derivatives: Derivatives
+    callables: Callables
+    overrides: tuple[DifferentiableFunction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Gradloom's own operators, which packages stand on. `derivatives()` is loaded when an override asks for it."""
+
+    functions: NativeFunctions
+    callables: Callables
+    derivatives: Callable[[], Derivatives]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is given in memory, where a package has folders.
+
+    Attributes:
+        kernels: the functions that `kernel:` may name.
+        helpers: the functions that formulas may call.
+        operators: further operators that formulas may call.
+    """
+
+    kernels: FunctionIndex | None = None
+    helpers: Mapping[str, Helper] = field(default_factory=dict)
+    operators: Callables | None = None
+
+
+@cache
+def base() -> Base:
+    """The gradloom that is running; loaded once, since that takes half a second."""
+    target = own()
+    assert target.source is not None
+    functions = native_functions.load(target.path(FILES[0]), shown=FILES[0], package=target.source)
+    callables = callables_of(functions, find_helpers(target.source / "formulas", target.room("formulas")))
+
+    @cache
+    def load_derivatives() -> Derivatives:
+        entries = load_entries(target.path(FILES[1]), FILES[1])
+        return derivatives.analyse_entries(entries, functions, callables)
+
+    return Base(functions, callables, load_derivatives)
+
+
+def load(target: Target, shown: Callable[[str], str] | None = None) -> Specification:
+    """The specification of a target.
+
+    target    gradloom itself, or a package on disk
+    shown     from the name of a YAML file to the path that errors name; the bare name by default
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    shown = shown or (lambda name: name)
+    if target.is_own:
+        assert target.source is not None
+        functions = native_functions.load(target.path(FILES[0]), shown=shown(FILES[0]), package=target.source)
+        helpers = find_helpers(target.source / "formulas", target.room("formulas"))
+        callables = callables_of(functions, helpers)
+        entries = load_entries(target.path(FILES[1]), shown(FILES[1]))
+        return Specification(target, functions, derivatives.analyse_entries(entries, functions, callables), callables)
+    operators, formulas = (_entries(target.path(name), shown(name)) for name in FILES)
+    return analyse(target, operators, formulas)
+
+
+def _entries(path: Path, shown: str) -> Sequence[Entry]:
+    """The entries of a file of a package, which need not have both files, nor entries in either."""
+    if not path.is_file() or not any(line.split("#")[0].strip() for line in path.read_text("utf-8").splitlines()):
+        return ()
+    return load_entries(path, shown)
+
+
+def analyse(
+    target: Target, operators: Sequence[Entry], formulas: Sequence[Entry], given: Given | None = None
+) -> Specification:
+    """The specification of a package whose entries are read.
+
+    target      the package
+    operators   the entries of native_functions.yaml
+    formulas    the entries of derivatives.yaml
+    given       what a package that is made at run time has beside its entries
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    stands_on = base()
+    given = given or Given()
+    functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
+    check_package(functions, stands_on.functions, target.namespace)
+    formulas_of = target.source and target.source / "formulas"
+    helpers = (
+        find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas")
+        if formulas_of
+        else given.helpers
+    )
+    callables = stands_on.callables
+    for part in (given.operators, callables_of(functions, helpers, target.operators)):
+        callables = callables.and_those_of(part) if part is not None else callables
+    own_entries, foreign = _sort(formulas, functions, stands_on.functions)
+    joined = derivatives.analyse_entries(own_entries, functions, callables, target.operators)
+    overrides = _overrides(foreign, stands_on, callables) if foreign else ()
+    return Specification(target, functions, joined, callables, overrides)
+
+
+def _sort(
+    entries: Sequence[Entry], functions: NativeFunctions, known: NativeFunctions
+) -> tuple[list[Entry], list[Entry]]:
+    """The entries about operators of the package, and those that replace a derivative of gradloom's."""
+    mine: list[Entry] = []
+    foreign: list[Entry] = []
+    errors: list[SpecError] = []
+    for entry in entries:
+        try:
+            (foreign if _is_override(entry, functions, known) else mine).append(entry)
+        except SpecError as error:
+            errors.append(error)
+    raise_all(errors)
+    return mine, foreign
+
+
+def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunctions) -> bool:
+    text = entry.get(NAME)
+    if not isinstance(text, Text) or not text.value.strip():
+        return False  # `analyse_entries` says what is wrong with it
+    name = str(native_functions.parse_func(text).name)
+    flag = entry.get(OVERRIDE)
+    if name in functions:
+        return False
+    if name not in known:
+        if flag is None:
+            return False  # `analyse_entries` says so
+        hint = did_you_mean(name, known.names) or "docs/reference lists them; remove the key if it is your own"
+        raise text.error(f"gradloom has no operator `{name}`", hint, 0, len(name))
+    if flag is None:
+        message = f"`{name}` is an operator of gradloom's"
+        hint = f"add `{OVERRIDE}: true` to the entry to replace its derivative, or give your operator another name"
+        raise text.error(message, hint, 0, len(name))
+    return True
+
+
+def _overrides(entries: Sequence[Entry], stands_on: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
+    """Gradloom's operators whose derivative the entries replace, their variants, and the new derivatives."""
+    theirs = stands_on.derivatives()
+    functions = _namesakes(entries, stands_on.functions)
+    replaced = derivatives.analyse_entries(entries, functions, callables, replaces=True).entries
+    for name, found in replaced.items():
+        function = functions[name]
+        if function.composite is not None:
+            place = next(iter(found.values())).place
+            assert place is not None
+            message = f"the derivative of `{name}` cannot be replaced: it is made of other operators"
+            raise place.error(message, f"it is {function.composite}: override the operators that it calls")
+    renamed = {
+        name: {key: _named_alike(info, theirs) for key, info in found.items()} for name, found in replaced.items()
+    }
+    joined = derivatives.join(functions, dict(theirs.entries) | renamed)
+    new = {id(info.place) for found in renamed.values() for info in found.values()}
+    return tuple(f for f in joined if f.info is not None and id(f.info.place) in new and f.schema.kind != "out")
+
+
+def _named_alike(info: DifferentiabilityInfo, theirs: Derivatives) -> DifferentiabilityInfo:
+    """The node keeps the name of the one that it replaces, so that graphs print as before."""
+    known = theirs.entries.get(str(info.schema.name), {}).get(info.dispatch_key)
+    if known is None or known.node is None or info.node is None:
+        return info
+    return replace(info, node=known.node)
+
+
+def _namesakes(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
+    """The operators that entries may be about: those of their names, and the variants of those."""
+    texts = [entry.fields[NAME] for entry in entries]
+    bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
+    return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
+
+
+# What `gradloom.ops.myops.softabs.<overload>` has beside its overloads.
+OF_OPERATORS = frozenset(("default", "namespace", "op", "overloads"))
+# What the stubs of a package say beside its operators.
+UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list", "object", METHODS_OF))
+
+
+def check_package(functions: NativeFunctions, known: NativeFunctions, namespace: str) -> None:
+    """Check the operators of a package against gradloom's.
+
+    Args:
+        functions: the operators of the package.
+        known: gradloom's own.
+        namespace: that of the package.
+
+    Raises:
+        SpecError, or SpecErrors where several things are wrong.
+    """
+    methods = {s.name.name for f in known for s in f.schemas if "method" in f.variants or s.kind == "inplace"}
+    methods |= {*ATTRIBUTE_NAMES, *METHOD_NAMES}
+    top = {s.name.name for f in known for s in f.schemas}
+    raise_all(error for f in functions for error in _problems(f, methods, top, namespace))
+
+
+def _problems(function: NativeFunction, methods: set[str], top: set[str], namespace: str) -> Iterator[SpecError]:
+    entry, name = function.entry, function.schema.name
+    if name.namespace is not None:
+        message = f"`{name.namespace}::` in the name of an operator"
+        hint = f"leave it out: the operators of this package are in gradloom.ops.{namespace}"
+        yield function.text.error(message, hint, 0, len(name.namespace))
+    if name.name in UNTYPABLE:
+        hint = (
+            "choose another name: the package has a function of that name"
+            if name.name == METHODS_OF
+            else "choose another name: type stubs say by it what operators take"
+        )
+        yield function.text.error(
+            f"`{name.name}` cannot be the name of an operator of a package", hint, 0, len(name.name)
+        )
+    if name.overload in OF_OPERATORS or name.overload.startswith("_"):
+        message = f"`{name.overload}` cannot be the name of an overload"
+        hint = f"choose another: gradloom.ops.{namespace}.{name.name}.{name.overload} is something else"
+        yield function.text.error(message, hint, len(name.name) + 1, len(name.overload))
+    if function.python_module is not None:
+        message = "`python_module` of an operator of a package"
+        hint = f"remove it: the operator is in gradloom.ops.{namespace}; `top_level: true` gives gradloom one, too"
+        yield entry.keys["python_module"].error(message, hint)
+    taken = _taken(function, methods) if "method" in function.variants else None
+    if taken is not None:
+        word = next(w for w in words_of(entry, "variants") if w.value == "method")
+        hint = f"remove `method`, or choose another name; the function is gradloom.ops.{namespace}.{taken}"
+        yield word.error(f"tensors have a `{taken}` already", hint)
+    taken = _taken(function, top) if function.top_level else None
+    if taken is not None:
+        key = entry.fields["top_level"]
+        assert isinstance(key, Text)
+        hint = f"remove the key, or choose another name; the function is gradloom.ops.{namespace}.{taken}"
+        yield key.error(f"gradloom has a function `{taken}` already", hint)
+
+
+def _taken(function: NativeFunction, names: set[str]) -> str | None:
+    def called(schema: FunctionSchema) -> bool:
+        return schema.kind != "out" and schema.name.name in names
+
+    return next((s.name.name for s in function.schemas if called(s)), None)

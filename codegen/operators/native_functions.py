@@ -1,0 +1,374 @@
+"""Load native_functions.yaml: which operators exist, what computes each, and the variants derived from it.
+
+    operators = load("native_functions.yaml")
+    add = operators["add.Tensor"]
+    add.schema, add.kernel.ufunc, [v.name for v in add.derived]
+
+Every entry is checked as a whole (its keys, schema, kernel, variants and tags), then the entries against one another.
+All errors of a file are collected and raised together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
+from ..language.kernels import KernelExpr, analyse, check_named
+from ..language.reserved import check_names
+from ..reading.python_files import FunctionIndex
+from ..reading.text import Entry, Node, Source, Text
+from ..reading.yaml_files import load_entries
+from ..schema import FunctionSchema, SchemaError, parse
+from .keys import DEFAULT_FAMILY, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
+from .variants import Variant, ambiguous_pairs, derive, out_takes, out_words, schema_error, spell
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """One entry.
+
+    text            the `func:` value, for errors about the operator
+    schema          the operator
+    variants        'function', 'method', 'internal'
+    kernel          what computes it; None for a composite
+    composite       'family.function' in src/gradloom/composite/, None for an operator with a kernel
+    derived         the variants that `autogen:` asks for
+    tags            in the order of the file
+    python_module   'nn', 'linalg', 'fft', 'special' or None
+    family          the file in generated/ that it goes to
+    type_promotion  how dtypes combine, None where it is not said
+    promotes        names of the tensor arguments that it brings to one dtype; empty for all
+    accepts_number  names of tensor arguments that callers may give as a Python number
+    number_overload the overload that it is with a number for its second argument, None where PyTorch has none
+    infix           the sign that means it in formulas, between a tensor and a number; else None
+    domain          what tests are told about valid inputs, as the file has it
+    batch           how vmap computes it for a batch, None where that follows from the rest
+    autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
+    on_real         'self' if it gives a real tensor back as it is; else None
+    out             the words of `out:`; `out_takes` says what follows from them and from the rest
+    half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
+    top_level       whether an operator of a package is a function of gradloom's, too
+    composite_module  the module of the composite, as 'shape.reshapes'
+    """
+
+    entry: Entry
+    text: Text
+    schema: FunctionSchema
+    variants: tuple[str, ...]
+    kernel: KernelExpr | None
+    composite: str | None
+    derived: tuple[Variant, ...]
+    tags: tuple[str, ...]
+    python_module: str | None
+    family: str
+    type_promotion: str | None
+    promotes: tuple[str, ...]
+    accepts_number: tuple[str, ...]
+    domain: Node | None
+    number_overload: str | None = None
+    infix: str | None = None
+    on_real: str | None = None
+    out: tuple[str, ...] = ()
+    half_numbers: str | None = None
+    autocast: str | None = None
+    batch: Batch | None = None
+    top_level: bool = False
+    composite_module: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The full name, `add.Tensor`."""
+        return str(self.schema.name)
+
+    @property
+    def schemas(self) -> tuple[FunctionSchema, ...]:
+        """The operator itself and its derived variants."""
+        return (self.schema, *(v.schema for v in self.derived))
+
+    @property
+    def out_takes(self) -> tuple[str, ...]:
+        """What it asks of a tensor given as `out=`, where that is not what most operators ask."""
+        return out_takes(self.out, self.type_promotion, self.tags, self.composite is not None)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result shares memory with an argument, as the alias annotations say."""
+        return self.schema.is_view
+
+
+class NativeFunctions:
+    """The entries of a file in their order; `[]` and `in` go by full name, derived names included."""
+
+    def __init__(self, functions: tuple[NativeFunction, ...]) -> None:
+        self._functions = functions
+        self._by_name = {str(s.name): f for f in functions for s in f.schemas}
+
+    def __iter__(self) -> Iterator[NativeFunction]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> NativeFunction:
+        """The entry that has the name or derives it. Raises KeyError."""
+        return self._by_name[name]
+
+    def get(self, name: str) -> NativeFunction | None:
+        return self._by_name.get(name)
+
+    def schema(self, name: str) -> FunctionSchema | None:
+        """The schema of that full name, of an entry or of a derived variant."""
+        function = self._by_name.get(name)
+        return next((s for s in function.schemas if str(s.name) == name), None) if function else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All full names, derived ones included, in the order of the file."""
+        return tuple(self._by_name)
+
+    def overloads(self, name: str) -> tuple[FunctionSchema, ...]:
+        """The schemas that Python code calls by one name (`add`), out variants included."""
+        return tuple(s for f in self._functions for s in f.schemas if s.name.name == name)
+
+
+def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
+    """The source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed
+    one.
+    """
+    here = Path(__file__).resolve().parents[1]
+    candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
+    return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
+
+
+def rules_folder() -> Path:
+    """The folder of the batching rules that have names; they are gradloom's for every package."""
+    here = Path(__file__).resolve().parents[1]
+    candidates = (here.parent / "src" / "gradloom", here.parent)
+    return next(c for c in candidates if (c / "kernels").is_dir()) / "batching" / "rules"
+
+
+def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
+    """Loads the operators of a YAML file.
+
+    path      the file
+    shown     the path that errors name; `path` by default
+    package   the folder that holds kernels/ and composite/; `package_folder(path)` by default
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    package = package_folder(path) if package is None else package
+    entries = load_entries(path, shown)
+    return analyse_entries(entries, package)
+
+
+def analyse_entries(
+    entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY, kernels: FunctionIndex | None = None
+) -> NativeFunctions:
+    """The operators of these entries.
+
+    package   the folder that holds kernels/ and composite/; None if there are none
+    family    the family of entries that nothing else assigns to one
+    kernels   the kernels that have names, if they are not those of the package
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    return _Loader(package, entries, family, kernels).load()
+
+
+def parse_func(text: Text) -> FunctionSchema:
+    """The schema of a `func:` or `name:` value. Raises SpecError at the word that is wrong."""
+    try:
+        return parse(text.value)
+    except SchemaError as error:
+        raise schema_error(text, error) from None
+
+
+class _Loader:
+    def __init__(
+        self, package: Path | None, entries: Sequence[Entry], family: str, kernels: FunctionIndex | None
+    ) -> None:
+        self.entries = entries
+        self.kernels = kernels or FunctionIndex(package and package / "kernels")
+        self.composites = FunctionIndex(package and package / "composite")
+        self.rules = FunctionIndex(rules_folder())
+        self.families = Families(package, entries[0].source if entries else Source("", ""), family)
+
+    def load(self) -> NativeFunctions:
+        functions, errors = [], []
+        for entry in self.entries:
+            wrong = check_keys(entry)
+            if not wrong:
+                try:
+                    functions.append(self.function(entry))
+                    continue
+                except SpecError as error:
+                    wrong = [error]
+            errors += wrong
+            if len(errors) >= MAX_ERRORS:
+                raise_all(errors)
+        errors += _duplicates(functions)
+        found = NativeFunctions(tuple(functions))
+        raise_all(errors or check_whole(functions, found.schema) or _ambiguous(functions))
+        return found
+
+    def function(self, entry: Entry) -> NativeFunction:
+        text = entry.fields["func"]
+        assert isinstance(text, Text)  # check_keys has seen to it
+        schema = parse_func(text)
+        variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
+        check_names(text, schema)
+        kernel, composite = self.implementation(entry, text, schema)
+        self.check_method(entry, schema, variants)
+        derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        return NativeFunction(
+            entry=entry,
+            text=text,
+            schema=schema,
+            variants=variants,
+            kernel=kernel,
+            composite=composite,
+            derived=derived,
+            tags=tuple(w.value for w in words_of(entry, "tags")),
+            python_module=word_of(entry, "python_module"),
+            family=self.families.of(entry, kernel, composite),
+            type_promotion=word_of(entry, "type_promotion"),
+            promotes=self.tensors(entry, schema, "promotes"),
+            accepts_number=self.tensors(entry, schema, "accepts_number"),
+            number_overload=self.number_overload(entry, schema),
+            infix=word_of(entry, "infix"),
+            domain=check_domain(entry, schema),
+            on_real=word_of(entry, "on_real"),
+            out=out_words(entry, schema, derived),
+            half_numbers=word_of(entry, "half_numbers"),
+            autocast=self.autocast(entry, schema),
+            batch=batch_of(entry, schema, self.rules),
+            top_level=word_of(entry, "top_level") is not None,
+            composite_module=None if composite is None else self.composites.module(*composite.split(".")),
+        )
+
+    def implementation(self, entry: Entry, text: Text, schema: FunctionSchema) -> tuple[KernelExpr | None, str | None]:
+        kernel, composite = entry.get("kernel"), entry.get("composite")
+        if kernel is not None and composite is not None:
+            hint = "remove `kernel:`, or remove `composite:`"
+            raise entry.keys["composite"].error(f"`{schema.name}` has a kernel and is a composite", hint)
+        if isinstance(kernel, Text):
+            return analyse(kernel, schema, self.kernels), None
+        if isinstance(composite, Text):
+            check_named(composite, self.composites)
+            return None, composite.value.strip()
+        shown = len(str(schema.name))
+        hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
+        raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
+
+    def tensors(self, entry: Entry, schema: FunctionSchema, key: str) -> tuple[str, ...]:
+        """The tensor arguments that a key names."""
+        words = words_of(entry, key)
+        tensors = [a.name for a in schema.inputs if a.type.is_tensor]
+        for word in words:
+            if word.value not in tensors:
+                hint = did_you_mean(word.value, tensors) or f"its tensor arguments are {', '.join(tensors) or 'none'}"
+                raise word.error(f"`{schema.name}` has no tensor argument `{word.value}`", hint)
+        return tuple(w.value for w in words)
+
+    def number_overload(self, entry: Entry, schema: FunctionSchema) -> str | None:
+        """The name of a further overload: the same operator, with a number for the second argument."""
+        name = word_of(entry, "number_overload")
+        second = [a.name for a in schema.inputs[1:2]]
+        if name is None or second and second[0] in self.tensors(entry, schema, "accepts_number"):
+            return name
+        hint = f"add `accepts_number: {second[0]}`, or remove it" if second else "remove it"
+        message = f"the second argument of `{schema.name}` may be no number, so that `number_overload` has no meaning"
+        raise entry.keys["number_overload"].error(message, hint)
+
+    def autocast(self, entry: Entry, schema: FunctionSchema) -> str | None:
+        """What autocast does to the arguments: a rule for operators that take tensors and return new ones."""
+        rule = word_of(entry, "autocast")
+        if rule is None:
+            return None
+        if any(a.is_write for a in schema.arguments):
+            reason, hint = "writes to an argument", "remove it; autocast leaves what is written to as it is"
+        elif not any(a.type.is_tensor_like for a in schema.inputs):
+            reason, hint = "has no tensor argument", "remove it; there is nothing to cast"
+        else:
+            return rule
+        raise entry.keys["autocast"].error(f"`{schema.name}` {reason}, so that `autocast` has no meaning", hint)
+
+    def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
+        if "method" not in variants:
+            return
+        own = schema.argument("self")
+        if own is None or own.kwarg_only or not own.type.is_tensor:
+            word = next(w for w in words_of(entry, "variants") if w.value == "method")
+            hint = "name the tensor that it is a method of `self`, or remove `method`"
+            raise word.error(f"`{schema.name}` cannot be a method: it has no argument `Tensor self`", hint)
+
+
+def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
+    """Names that two entries give, or one entry gives and another derives."""
+    errors: list[SpecError] = []
+    first: dict[str, Text] = {}
+    for function in functions:
+        names = [(function.name, function.text.word(0, len(function.name)))]
+        names += [(v.name, v.text) for v in function.derived]
+        overload = function.entry.get("number_overload")
+        if isinstance(overload, Text):
+            names.append((f"{function.schema.name.name}.{overload.value}", overload))
+        for name, text in names:
+            if name in first:
+                taken = f"line {first[name].line} has it already; remove one, or change its overload name"
+                errors.append(text.error(f"duplicate entry `{name}`", taken))
+            first.setdefault(name, text)
+    return errors
+
+
+def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
+    """Overloads that no call can choose between."""
+    groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
+    for function in functions:
+        groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
+    errors = []
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        for earlier, later in ambiguous_pairs((s, frozenset(f.variants)) for f, s in group):
+            (first, _), (second, schema) = group[earlier], group[later]
+            errors.append(
+                second.text.error(
+                    f"overload `{second.name}` is ambiguous: `{first.name}` is called in the same way,"
+                    f" `{spell(schema)}`",
+                    f"change its argument types, or remove it; `{first.name}` is in line {first.text.line}",
+                    0,
+                    len(second.name),
+                )
+            )
+    return errors
+
+
+def check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
+    """The errors of `whole(f)` where there is no operator f with an argument `dim`."""
+    errors = []
+    for function in functions:
+        batch = function.batch
+        if batch is None or batch.rule != "whole":
+            continue
+        text = function.entry.fields["batch"]
+        assert isinstance(text, Text)
+        name = batch.arguments[0]
+        other = known(name)
+        if not isinstance(other, FunctionSchema) or other.argument("dim") is None:
+            hint = "name the operator that does the same along given dimensions, such as `sum.dim_IntList`"
+            errors.append(
+                text.error(
+                    f"there is no operator `{shorten(name)}` with an argument `dim`",
+                    hint,
+                    text.value.index(name),
+                    len(name),
+                )
+            )
+    return errors

@@ -1,0 +1,301 @@
+"""Render the generated package from the analysed YAML: facts in, text of files out. Nothing is written here.
+
+    files = generated_files(target)            # {'functions/elementwise.py': '...', ...}
+    files = render_package(specification)
+
+Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` says under which
+names people reach them. Templates hold all emitted text; what they need to know is decided by the stages before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from ..derivatives.derivatives import Derivatives
+from ..derivatives.model import DifferentiableFunction
+from ..derivatives.specification import Specification, base
+from ..notation.equations import Notation, docstring
+from ..target import Target, own
+from ..wrappers.calls import module_alias
+from ..wrappers.nodes import NodeClass
+from ..wrappers.wrappers import PublicName, Wrapper, make_all, public_names
+from .stubs import package_stubs, render_stubs
+from .tables import batching_table, overload_table
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """The sandbox, which decides about an attribute by its name and the object's class: so it decides once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._decided: dict[tuple[type, str], bool] = {}
+
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+        key = (type(obj), attr)
+        decided = self._decided.get(key)
+        if decided is None:
+            decided = self._decided[key] = super().is_safe_attribute(obj, attr, value)
+        return decided
+
+
+# Nothing that templates print is ever read as a template; the sandbox is for those who replace a template.
+_ENVIRONMENT = _Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def fill(name: str, /, **facts: object) -> str:
+    """The text of a template with these facts in it."""
+    return _ENVIRONMENT.get_template(name).render(**facts)
+
+
+def _lines(text: str, spaces: int) -> str:
+    """The lines of a part of a template, indented, without blank ones."""
+    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
+
+
+def _docstring(text: str) -> str:
+    """Text between three double quotes, whatever it holds."""
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return text + " " if text.endswith('"') else text
+
+
+_ENVIRONMENT.filters["lines"] = _lines
+_ENVIRONMENT.filters["docstring"] = _docstring
+
+
+def render_package(specification: Specification) -> dict[str, str]:
+    """The text of every generated file of a target, by path within its generated package."""
+    target = specification.target
+    files = render(specification.derivatives, target.source if target.is_own else None, target)
+    if target.is_own:
+        return files
+    files["__init__.py"] = fill("registered.py.jinja", target=target, version=_version())
+    files["operators.py"] = fill(
+        "package.py.jinja", target=target, what="The operators of the package, by name: bound when it is registered."
+    )
+    if specification.overrides:
+        files |= _overrides(specification)
+    return files
+
+
+def _overrides(specification: Specification) -> dict[str, str]:
+    """New wrappers for operators of gradloom's, with the code of the old ones but for their derivatives."""
+    target = specification.target
+    theirs = _own_wrappers()
+    notation = _notation(target)
+    wrappers = [
+        replace(
+            theirs[f.name], doc=docstring(f, notation), info=f.info, strategy=f.strategy, replacement=target.overrides
+        )
+        for f in specification.overrides
+    ]
+    infos = {w.info.node: w.info for w in wrappers if w.info is not None and w.info.node is not None}
+    helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
+    files = {
+        "overrides.py": fill(
+            "overrides.py.jinja", target=target, wrappers=wrappers, helpers=helpers, nodes=sorted(infos)
+        )
+    }
+    if infos:
+        nodes = [NodeClass(info) for info in infos.values()]
+        files["functions/overrides.py"] = _functions("overridden", nodes, target)
+    return files
+
+
+@cache
+def _version() -> str:
+    return version("gradloom")
+
+
+@cache
+def _own_wrappers() -> dict[str, Wrapper]:
+    """The wrappers of gradloom's operators, by full name."""
+    return {w.name: w for w in make_all(_with_wrapper(base().derivatives()), None)}
+
+
+def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
+    """The operators and variants that have a wrapper of their own."""
+    return [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
+
+
+def _notation(target: Target) -> Notation:
+    """What writes the derivatives of a target, with the helpers that its formulas may call."""
+    if target.source is None:
+        return _notation_in_memory()
+    sources = (None if target.is_own else own().source, target.source)
+    return Notation(*(source / "formulas" for source in sources if source is not None))
+
+
+@cache
+def _notation_in_memory() -> Notation:
+    """The same where only gradloom has helpers in files."""
+    source = own().source
+    assert source is not None
+    return Notation(source / "formulas")
+
+
+def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:
+    """The text of every generated file, by path within the package.
+
+    Args:
+        package: the folder of the hand-written library; with it, type stubs are among the files, and docstrings
+            write out what short helpers do.
+        target: what is generated for; gradloom by default.
+    """
+    joined = _with_wrapper(derivatives)
+    if target is not None and not target.is_own:
+        notation = _notation(target)
+    else:
+        target, notation = target or own(), Notation(*([package / "formulas"] if package is not None else []))
+    wrappers = make_all(joined, notation, target)
+    families = sorted({w.native.family for w in wrappers})
+    files = {
+        name: fill("package.py.jinja", what=what, target=target)
+        for name, what in (
+            ("__init__.py", "The generated library."),
+            ("functions/__init__.py", "Backward nodes, by family."),
+            ("variable_type/__init__.py", "Wrappers, by family."),
+            ("redispatch/__init__.py", "Wrappers around kernels that are given, by family."),
+        )
+    }
+    nodes_of = _nodes_by_family(derivatives, joined, families)
+    for family in families:
+        mine = [w for w in wrappers if w.native.family == family]
+        nodes = nodes_of[family]
+        if nodes:
+            files[f"functions/{family}.py"] = _functions(family, nodes, target)
+        files[f"variable_type/{family}.py"] = _variable_type(family, mine, target)
+        files[f"redispatch/{family}.py"] = _redispatch(family, mine, target)
+    names = public_names(wrappers)
+    files["namespaces.py"] = _namespaces(families, wrappers, names, target)
+    files["overloads.py"] = fill("overloads.py.jinja", operators=overload_table(wrappers), target=target)
+    files["batching.py"] = fill("batching.py.jinja", operators=batching_table(wrappers), target=target)
+    if package is not None:
+        files |= render_stubs(names, package, fill)
+    elif target.source is not None and not target.is_own:
+        files |= package_stubs(names, target, fill)
+    return files
+
+
+def _nodes_by_family(
+    derivatives: Derivatives, joined: Iterable[DifferentiableFunction], families: Iterable[str]
+) -> dict[str, list[NodeClass]]:
+    """Node classes go to the family of the operator that their entry names."""
+    family_of: dict[str, str] = {}
+    for f in joined:
+        for info in f.infos.values():
+            if info.node is not None:
+                family_of.setdefault(info.node, f.function.family)
+    found: dict[str, list[NodeClass]] = {family: [] for family in families}
+    for info in derivatives.infos:
+        if info.node is not None and info.node in family_of and info.dispatch_key == "Default":
+            found[family_of[info.node]].append(NodeClass(info))
+    return found
+
+
+def _functions(family: str, nodes: Sequence[NodeClass], target: Target) -> str:
+    helpers = _by_module(h for n in nodes for h in n.info.helpers)
+    return fill("functions.py.jinja", family=family, nodes=nodes, helpers=helpers, target=target)
+
+
+def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
+    kernels = {module for w in wrappers if w.native.kernel is not None for _, module in w.native.kernel.modules}
+    composites = {w.native.composite_module for w in wrappers if w.native.composite_module is not None}
+    implementations = [*_aliases("kernels", kernels, target), *_aliases("composite", composites, target)]
+    helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
+    nodes = sorted({w.node for w in wrappers if w.node is not None})
+    results = {w.result_class: w for w in wrappers if w.result_class}
+    return_types = [
+        {"name": name, "title": w.python_name, "fields": [r.name for r in w.schema.returns]}
+        for name, w in results.items()
+    ]
+    return fill(
+        "variable_type.py.jinja",
+        family=family,
+        wrappers=wrappers,
+        implementations=implementations,
+        helpers=helpers,
+        nodes=nodes,
+        return_types=return_types,
+        autocast=[w for w in wrappers if w.autocast],
+        target=target,
+    )
+
+
+def _aliases(room: str, modules: Iterable[str], target: Target) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(package, [(module in it, its name in generated code)]) for the modules of kernels or composites."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for module in sorted(modules):
+        folder, _, name = f"{target.package}.{room}.{module}".rpartition(".")
+        found.setdefault(folder, []).append((name, module_alias(room, module)))
+    return list(found.items())
+
+
+def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
+    """Those that make a composite operator are not there: its parts are intercepted."""
+    recorded = [w for w in wrappers if not w.composite]
+    helpers = _by_module(h for w in recorded if w.info is not None for h in w.info.forward_helpers)
+    nodes = sorted({w.node for w in recorded if w.node is not None})
+    results = sorted({w.result_class for w in recorded if w.result_class})
+    return fill(
+        "redispatch.py.jinja",
+        family=family,
+        wrappers=recorded,
+        helpers=helpers,
+        nodes=nodes,
+        results=results,
+        target=target,
+    )
+
+
+def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Helpers by the whole name of their module."""
+    found: dict[str, set[str]] = {}
+    for module, name in helpers:
+        found.setdefault(module if "." in module else f"gradloom.formulas.{module}", set()).add(name)
+    return [(module, sorted(names)) for module, names in sorted(found.items())]
+
+
+def _namespaces(
+    families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName], target: Target
+) -> str:
+    modules: dict[str, list[tuple[str, str]]] = {}
+    for n in public:
+        if n.module and n.is_function:
+            modules.setdefault(n.module, []).append((n.short, n.name))
+    return fill(
+        "namespaces.py.jinja",
+        families=families,
+        names=public,
+        wrappers=wrappers,
+        modules=sorted(modules.items()),
+        target=target,
+    )
+
+
+def shown(target: Target, name: str) -> str:
+    """One of the YAML files as messages name it: from the current folder where that is above, as editors like it."""
+    path = target.path(name)
+    return name if target.is_own or not path.is_relative_to(Path.cwd()) else str(path.relative_to(Path.cwd()))
+
+
+def generated_files(target: Target) -> dict[str, str]:
+    """The generated files that the YAML files of a target give."""
+    from ..derivatives.specification import load
+
+    return render_package(load(target, lambda name: shown(target, name)))

@@ -1,0 +1,188 @@
+"""Tables in generated code: the overloads of gradloom.ops, and the batching rule of every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ..operators.keys import Batch
+from ..operators.native_functions import NativeFunction
+from ..schema import FunctionSchema
+from ..schema.types import Base
+from ..wrappers.wrappers import Wrapper
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One overload.
+
+    overload  its name, `default` for the one without
+    wrapper   the unambiguous name of the wrapper that computes it
+    schema    Python source of its text
+    tags      separated by spaces, as are numbers: the tensor arguments that may be given as a Python number
+    made_by   `kernel` or `composite`
+    """
+
+    overload: str
+    wrapper: str
+    schema: str
+    tags: str
+    numbers: str
+    made_by: str
+
+
+SCALAR = Base("Scalar")
+# A variant is what it is because of how it is called, which says so among its tags; and it is none of the operators
+# that others are made of.
+_VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
+
+
+def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
+    """The overloads of each operator, its out variants after those that return a new result."""
+    functional: dict[str, list[Row]] = {}
+    out: dict[str, list[Row]] = {}
+    for w in wrappers:
+        name = w.schema.name.name
+        functional.setdefault(name, []).extend(_row(w, schema) for schema in _with_numbers(w, w.schema))
+        kind = "copy_out" if w.kind == "copy" else "out"
+        for variant in w.native.derived if w.has_out else ():
+            if variant.kind == kind:
+                schemas = _with_numbers(w, w.schema)[1:]
+                out.setdefault(name, []).extend(_row(w, s) for s in (variant.schema, *(s.as_out() for s in schemas)))
+    return [(name, rows + out.get(name, [])) for name, rows in sorted(functional.items())]
+
+
+def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
+    """The schema, and the one with a number for the second argument where that is an overload of its own."""
+    if w.native.number_overload is None:
+        return (schema,)
+    first, second, *others = schema.arguments
+    name = replace(schema.name, overload=w.native.number_overload)
+    return schema, FunctionSchema(name, (first, replace(second, type=SCALAR), *others), schema.returns)
+
+
+def _row(w: Wrapper, schema: FunctionSchema) -> Row:
+    own = _VARIANT_TAGS.get(schema.kind)
+    tags = sorted({*w.native.tags, own} - {"core"} if own else w.native.tags)
+    numbers = " ".join(p.argument.name for p in w.parameters if p.number)
+    return Row(
+        schema.name.overload or "default",
+        w.own_name,
+        repr(str(schema)),
+        " ".join(tags),
+        numbers,
+        "composite" if w.composite else "kernel",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedOperator:
+    """One line of generated/batching.py."""
+
+    wrapper: str
+    name: str
+    rule: str
+    parameters: str
+    promotes: str
+
+
+def batching_table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
+    """The rule of every wrapper that takes tensors, or draws."""
+    by_name = {w.name: w for w in wrappers}
+    found = []
+    for w in wrappers:
+        if w.arrays or "nondeterministic_seeded" in w.native.tags:
+            rule = _rule(w, by_name)
+            found.append(
+                BatchedOperator(
+                    f"{w.native.family}.{w.function}",
+                    w.name,
+                    _spelled(w, rule, by_name),
+                    _parameters(w),
+                    ", ".join(p.argument.python_name for p in w.promotes),
+                )
+            )
+    return found
+
+
+def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
+    """The rule of a wrapper: its own, or what follows from its tags and arguments."""
+    native = w.native
+    if native.batch is not None and (w.kind != "inplace" or native.schema is w.schema):
+        return native.batch
+    if native.composite is not None:
+        return Batch("composite")
+    tags = native.tags
+    if "nondeterministic_seeded" in tags:
+        return _random(native)
+    rule = native.batch or _derived(native)
+    if w.kind != "inplace" or rule.rule in _IN_PLACE:
+        return rule
+    functional = _functional(w, by_name)
+    if functional is None or _rule(functional, by_name).rule == "loop":
+        return Batch("loop")  # each example is written in its place
+    return Batch("write", (functional.function,))
+
+
+# Rules that write to the physical tensor as they would compute a new one.
+_IN_PLACE = ("pointwise", "dims", "inserted", "random", "shape.t", "shape.squeeze", "shape.through")
+
+
+def _derived(native: NativeFunction) -> Batch:
+    tags = native.tags
+    if "pointwise" in tags:
+        return Batch("pointwise")
+    if "dynamic_output_shape" in tags:
+        return Batch("dynamic")
+    if "reduction" in tags and any(a.name == "dim" for a in native.schema.inputs):
+        return Batch("reduction", ("dim",))
+    return Batch("loop")
+
+
+def _random(native: NativeFunction) -> Batch:
+    names = {a.name for a in native.schema.inputs}
+    if "size" in names:
+        return Batch("random", ("size",))
+    if {"dtype", "memory_format"} <= names:
+        return Batch("random", ("like",))
+    return Batch("random")
+
+
+def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
+    """The operator that computes what an in-place one writes, in the same file."""
+    base, dot, overload = w.name.partition(".")
+    found = by_name.get(base.removesuffix("_") + dot + overload)
+    return found if found is not None and found.native.family == w.native.family else None
+
+
+def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
+    """A rule as the batching_table has it, with what the operators that it names look like."""
+    arguments = batch.arguments
+    if batch.rule == "reduction":
+        type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
+        arguments = (arguments[0] + "[]" * type_.is_list,)
+    elif batch.rule == "whole":
+        arguments = _whole(w, by_name[batch.arguments[0]])
+    return str(Batch(batch.rule, arguments))
+
+
+def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
+    """The operator, whether it takes several dimensions, and what it is given before them."""
+    dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
+    before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
+    return (over.python_name, "several" if dim.type.is_list else "one", *before)
+
+
+def _parameters(w: Wrapper) -> str:
+    """The arguments in the order of the schema, tensors with their types."""
+    words = []
+    for p in w.parameters:
+        kind = {
+            "value": "",
+            "tensor": ": Tensor",
+            "optional": ": Tensor?",
+            "list": ": Tensor[]",
+            "optional_list": ": Tensor?[]",
+        }[p.kind]
+        words.append(p.argument.python_name + kind)
+    return ", ".join(words)

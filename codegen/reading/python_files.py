@@ -1,0 +1,330 @@
+"""Read the functions in folders of Python files (kernels, composites, helpers) without importing them.
+
+`Functions` has the syntax trees of whole folders and follows calls in them; `FunctionIndex` answers whether
+`family.function` exists and how it may be called.
+
+Note [Families]
+A family is a file, `kernels/sorting.py`, or a folder of files, `kernels/activation/`. YAML names a function by its
+family, `activation.softmax`, and generated code imports the module that defines it, `activation.softmax` or
+`activation.smooth`. Files and folders whose names start with an underscore belong to no family.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import did_you_mean
+
+MODULES = ("ops", "_operators", "own")  # what the files call the module of operators; `own` is a package's
+
+
+class Functions:
+    """The top-level functions of the modules in some folders, private ones too.
+
+    Modules go by their dotted names from the folder; one that an earlier folder has as well, by `<package>.<name>`.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
+        self.paths: dict[str, Path] = {}
+        self._values: dict[str, dict[str, ast.expr]] = {}  # what other names are assigned, as `exp2 = _alias("exp2")`
+        self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) that it is from
+        self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are no methods
+        self._calls: dict[tuple[str, str], frozenset[str]] = {}
+        for folder in folders:
+            modules = dict(modules_in(folder))
+            keys = {name: f"{folder.parent.name}.{name}" if name in self.modules else name for name in modules}
+            for name, path in modules.items():
+                self._read(name, path, keys)
+
+    def _read(self, name: str, path: Path, keys: Mapping[str, str]) -> None:
+        """Read a module; `keys` says what the modules of its folder are called here."""
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        key = keys[name]
+        around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+        self.paths[key] = path
+        self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        self._foreign[key] = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
+        self._imports[key] = {
+            (a.asname or a.name): (keys.get(module, module), a.name)
+            for n in tree.body
+            if isinstance(n, ast.ImportFrom) and n.module and 0 < n.level <= len(around) + 1
+            for module in [".".join([*around[: len(around) + 1 - n.level], n.module])]
+            for a in n.names
+        }
+
+    def find(self, name: str, module: str | None = None) -> tuple[str, ast.FunctionDef] | None:
+        """(module, function) that a name means in a module; without a module, the public function of that name."""
+        if module is None:
+            home = self.home(name)
+            return None if home is None else (home, self.modules[home][name])
+        if name in self.modules.get(module, {}):
+            return module, self.modules[module][name]
+        origin = self._imports.get(module, {}).get(name)
+        return None if origin is None else self.find(origin[1], origin[0])
+
+    def origin(self, module: str, name: str) -> tuple[str, str]:
+        """(module, name) that a name of a module is imported from; the same where it is its own."""
+        seen = set()
+        while (module, name) not in seen and name in self._imports.get(module, {}):
+            seen.add((module, name))
+            module, name = self._imports[module][name]
+        return module, name
+
+    def definition(self, module: str, name: str) -> ast.FunctionDef | ast.expr | None:
+        """The function of that name, or what the name is assigned; None for a name that is not of the module's own."""
+        return self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
+
+    def home(self, name: str) -> str | None:
+        """The public module that has a public function of that name."""
+        if name.startswith("_"):
+            return None
+        return next(
+            (
+                module
+                for module, functions in self.modules.items()
+                if name in functions and not any(part.startswith("_") for part in module.split("."))
+            ),
+            None,
+        )
+
+    def calls(self, module: str, name: str) -> frozenset[str]:
+        """The names of operators and methods that a function calls, through other functions of the folder, too."""
+        origin = self._imports.get(module, {}).get(name)
+        if origin is not None:
+            return self.calls(*origin)
+        definition = self.definition(module, name)
+        if definition is None:
+            return frozenset()
+        key = (module, name)
+        if key not in self._calls:
+            self._calls[key] = frozenset()  # for functions that call one another
+            self._calls[key] = self._called(module, name, definition)
+        return self._calls[key]
+
+    def _called(self, module: str, name: str, definition: ast.AST) -> frozenset[str]:
+        names: set[str] = set()
+        for node in ast.walk(definition):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and isinstance(definition, ast.expr):
+                names.add(node.value)  # `_alias("exp2")`
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULES:
+                names.add(node.attr)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                base = node.func.value
+                if not (isinstance(base, ast.Name) and base.id in self._foreign[module]):
+                    names.add(node.func.attr)
+            elif isinstance(node, ast.Name) and node.id != name:
+                names |= self.calls(module, node.id)
+        return frozenset(names)
+
+
+def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
+    """(name, expression) for each name that a statement at the top of a module assigns."""
+    found = []
+    for target in statement.targets:
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = [statement.value] * len(names)
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            values = statement.value.elts
+        found += [(t.id, value) for t, value in zip(names, values, strict=False) if isinstance(t, ast.Name)]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function: their names, how many positional ones there are, and which have no
+    default.
+
+    `names` is None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`).
+    """
+
+    names: tuple[str, ...] | None = None
+    positional: int = 0
+    required: frozenset[str] = frozenset()
+
+    def mismatch(self, positional: int, keywords: list[str]) -> str:
+        """Why a call with so many positional arguments and these keywords fails; '' if it does not."""
+        if self.names is None:
+            return ""
+        if positional > self.positional:
+            return f"it takes {self.positional} positional argument(s), {positional} are given"
+        given = {*self.names[:positional], *keywords}
+        unknown = [k for k in keywords if k not in self.names]
+        if unknown:
+            return f"it has no parameter `{unknown[0]}`"
+        twice = [k for k in keywords if k in self.names[:positional]]
+        if twice:
+            return f"`{twice[0]}` is given twice"
+        missing = [n for n in self.names if n in self.required and n not in given]
+        return f"`{missing[0]}` is missing" if missing else ""
+
+    def __str__(self) -> str:
+        return ", ".join(self.names or ("...",))
+
+
+def modules_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (dotted name, path) for each module in a folder and in the packages there, sorted: `shape.views`."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix == ".py":
+            yield path.stem, path
+        elif (path / "__init__.py").is_file():
+            for inner in sorted(path.glob("*.py")):
+                yield (path.name if inner.stem == "__init__" else f"{path.name}.{inner.stem}"), inner
+
+
+def families_in(folder: Path) -> frozenset[str]:
+    """The families of a folder. See Note [Families]."""
+    names = (name.partition(".")[0] for name, _ in modules_in(folder))
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+class FunctionIndex:
+    """The functions of the families in a folder. None is no folder. See Note [Families].
+
+    Files are parsed when a family is first asked for. A name is known if a file defines or assigns it at its top
+    level and it does not start with an underscore, or, where no file of the family does, if one imports it from
+    gradloom or by a relative import: what is imported from elsewhere (`math`, `os`) is no function of the family.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.room = folder.name if folder is not None else ""
+        self._functions: dict[str, dict[str, Signature]] = {}
+        self._modules: dict[str, dict[str, list[str]]] = {}  # family -> function -> the modules that have it
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """The names of the files and folders, sorted."""
+        return () if self.folder is None else tuple(sorted(families_in(self.folder)))
+
+    def functions(self, family: str) -> dict[str, Signature]:
+        """The names in a family; empty where there is no such family. Raises SyntaxError for a broken file."""
+        if family not in self._functions:
+            self._read(family)
+        return self._functions[family]
+
+    def module(self, family: str, function: str) -> str:
+        """The module of a function that `explain` finds, from the folder: `activation.softmax`."""
+        self.functions(family)
+        return self._modules[family][function][0]
+
+    def _read(self, family: str) -> None:
+        found: dict[str, dict[str, Signature]] = {}  # module -> what it defines
+        borrowed: dict[str, str] = {}
+        modules: dict[str, list[str]] = {}
+        for module, path in modules_in(self.folder) if self.folder is not None else ():
+            if module.partition(".")[0] == family and not module.partition(".")[2].startswith("_"):
+                found[module], imported = _top_level_names(path)
+                for name in found[module]:
+                    modules.setdefault(name, []).append(module)
+                for name in imported:
+                    borrowed.setdefault(name, module)
+        for name, module in borrowed.items():
+            modules.setdefault(name, [module])
+        signatures = {name: s for names in found.values() for name, s in names.items()}
+        self._functions[family] = {name: Signature() for name in borrowed} | signatures
+        self._modules[family] = modules
+
+    def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
+        """None if `family.function` exists; else (the word at fault: 'family' or 'function', message,
+        hint).
+        """
+        room = self.room
+        if family not in self.families:
+            hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
+                f"add it as {room}/{family}.py, or name one of: {', '.join(self.families)}"
+            )  # fmt: skip
+            return "family", f"there is no family `{family}` in {room}/", hint
+        try:
+            functions = self.functions(family)
+        except SyntaxError as error:
+            file = Path(str(error.filename)).relative_to(self.folder) if self.folder is not None else ""
+            return ("family", f"{room}/{file} is not Python: {error.msg} in line {error.lineno}", "mend that file")
+        modules = self._modules[family].get(function, ())
+        if len(modules) > 1:
+            files = " and ".join(f"{room}/{module.replace('.', '/')}.py" for module in modules)
+            return "function", f"`{function}` is defined twice: in {files}", "rename one, or remove it"
+        if modules:
+            return None
+        place = self._place(family)
+        hint = did_you_mean(function, functions) or self._elsewhere(function) or f"define it in {place}"
+        return "function", f"there is no function `{function}` in {place}", hint
+
+    def find(self, function: str) -> tuple[str, ...]:
+        """The families that have a function of that name."""
+        found = []
+        for family in self.families:
+            try:
+                if function in self.functions(family):
+                    found.append(family)
+            except SyntaxError:
+                continue
+        return tuple(found)
+
+    def _place(self, family: str) -> str:
+        """The file or folder of a family, as messages name it."""
+        is_folder = self.folder is not None and (self.folder / family).is_dir()
+        return f"{self.room}/{family}/" if is_folder else f"{self.room}/{family}.py"
+
+    def _elsewhere(self, function: str) -> str:
+        found = self.find(function)
+        return f"did you mean `{found[0]}.{function}`?" if found else ""
+
+
+class GivenFunctions(FunctionIndex):
+    """Functions that are given at run time, all in one family."""
+
+    def __init__(self, family: str, functions: Mapping[str, Signature]) -> None:
+        super().__init__(None)
+        self._family = family
+        self._functions[family] = dict(functions)
+        self._modules[family] = {name: [family] for name in functions}
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        return (self._family,) if self._functions[self._family] else ()
+
+    def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
+        known = self._functions[self._family]
+        if family == self._family and function in known:
+            return None
+        hint = f"pass the function, `define(..., kernels=[{function}])`, or write an array expression"
+        close = did_you_mean(function, known)
+        word = "function" if family == self._family else "family"
+        return word, f"there is no kernel `{family}.{function}`", close.replace("`", f"`{self._family}.", 1) or hint
+
+
+def _top_level_names(path: Path) -> tuple[dict[str, Signature], list[str]]:
+    """The names that a file defines or assigns at its top level, and those that it imports from gradloom."""
+    names: dict[str, Signature] = {}
+    imported: list[str] = []
+    for node in ast.parse(path.read_text(encoding="utf-8"), path).body:
+        if isinstance(node, ast.FunctionDef):
+            names[node.name] = _signature(node)
+        elif isinstance(node, ast.ClassDef):
+            names[node.name] = Signature()
+        elif isinstance(node, ast.Assign):
+            targets = (n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name))
+            names.update(dict.fromkeys(targets, Signature()))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names[node.target.id] = Signature()
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("gradloom.")):
+            imported += [alias.asname or alias.name for alias in node.names]
+    is_public = {name: signature for name, signature in names.items() if not name.startswith("_")}
+    return is_public, [name for name in imported if not name.startswith("_")]
+
+
+def _signature(node: ast.FunctionDef) -> Signature:
+    a = node.args
+    if a.vararg is not None or a.kwarg is not None or node.decorator_list:
+        return Signature()
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    required = positional[: len(positional) - len(a.defaults)]
+    required += [p.arg for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True) if default is None]
+    names = (*positional, *(p.arg for p in a.kwonlyargs))
+    return Signature(names, len(positional), frozenset(required))

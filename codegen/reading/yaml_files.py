@@ -1,0 +1,322 @@
+"""Load a YAML file of list items into entries whose every word knows its line and column.
+
+The files use a small part of YAML: one document, a list of mappings, values that are text, lists or mappings of text.
+Anchors, aliases and tags are refused, so that a short file cannot expand to a long one and no object is ever
+constructed. PyYAML's events are read, with nesting bounded as they come; nothing here recurses.
+
+PyYAML reports a syntax error where it gave up: an unclosed quote at the end of the file, a key that is indented too far
+at its colon. `syntax_error` scans the file once more with PyYAML's own (pure Python) scanner, whose errors also know
+where the construct began, so that the same text gives the same message with and without libyaml.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+import yaml
+
+from ..errors import SpecError, shorten
+from .text import Entry, Node, Source, Text, TextList, TextMap
+
+MAX_BYTES = 2 * 2**20
+MAX_DEPTH = 8
+MAX_VALUE = 20_000  # characters of one value
+
+# What YAML 1.1 allows, without the separators that YAML counts as line ends and editors do not.
+_FORBIDDEN = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_QUOTE = "put the whole value in quotes"
+
+
+def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tuple[Entry, ...]:
+    """The list items of a YAML file. `shown` is the path that errors name; by default `path` itself.
+
+    Raises SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings.
+    """
+    shown = str(path) if shown is None else shown
+    return parse_entries(_decode(_read(path, shown), shown), shown)
+
+
+def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
+    """The list items of a YAML text; see `load_entries`."""
+    source = Source(shown, text)
+    _check_characters(source)
+    if not text.strip():
+        raise SpecError(shown, 1, 1, "", "the file is empty", "a list of entries is expected: `- func: ...`")
+    try:
+        document = _Reader(source).document()
+    except (yaml.YAMLError, ValueError) as error:
+        raise syntax_error(source, error) from None
+    if not isinstance(document, TextList):
+        kind = "a mapping" if isinstance(document, TextMap) else "text"
+        if isinstance(document, Text) and not document.value:
+            raise source.error(document.start, "the file has no entries", "a list is expected: `- func: ...`")
+        raise document.error(f"the file holds {kind}, not a list of entries", "start every entry with `- `")
+    for item in document.items:
+        if not isinstance(item, TextMap):
+            what = f"`{shorten(item.value)}`" if isinstance(item, Text) else "a list"
+            raise item.error(f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below")
+    return document.items  # type: ignore[return-value]
+
+
+def _read(path: str | os.PathLike[str], shown: str) -> bytes:
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for somebody to write into it.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise SpecError(shown, 1, 1, "", "it is not a regular file", "name a YAML file")
+            if info.st_size > MAX_BYTES:
+                hint = f"the limit is {MAX_BYTES >> 20} MiB"
+                raise SpecError(shown, 1, 1, "", f"the file has {info.st_size} bytes", hint)
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SpecError(shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise SpecError(shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file") from None
+
+
+def _decode(data: bytes, shown: str) -> str:
+    """The text of a file with `\\n` as line ends. A byte order mark is dropped."""
+    binary = data.find(b"\0")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = error.start if binary < 0 else min(binary, error.start)
+        raise _binary(data, where, shown) from None
+    if binary >= 0:
+        raise _binary(data, binary, shown)
+    return _unix(text)
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _binary(data: bytes, where: int, shown: str) -> SpecError:
+    before = _unix(data[:where].decode("utf-8-sig", "replace"))
+    after = _unix(data[where : where + 200].decode("utf-8", "replace"))
+    line = before[before.rfind("\n") + 1 :] + after.partition("\n")[0]
+    col = len(before) - before.rfind("\n")
+    message = f"binary data: byte 0x{data[where]:02x} is not UTF-8 text"
+    return SpecError(shown, before.count("\n") + 1, col, line, message, "save the file as UTF-8 text")
+
+
+def _check_characters(source: Source) -> None:
+    found = _FORBIDDEN.search(source.text)
+    if found is None:
+        return
+    if found.group() == "\t":
+        raise source.error(found.start(), "tab character", "use spaces: YAML does not indent with tabs")
+    raise source.error(found.start(), f"control character U+{ord(found.group()):04X}", "remove it")
+
+
+class _Reader:
+    """Builds nodes from PyYAML's events with a stack of its own."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.loader = _Loader(source.text)
+
+    def place(self, mark: object) -> int:
+        return self.source.index(mark.line, mark.column)  # type: ignore[attr-defined]
+
+    def document(self) -> Node:
+        try:
+            return self._document()
+        finally:
+            self.loader.dispose()
+
+    def _document(self) -> Node:
+        root: Node | None = None
+        open_nodes: list[tuple[int, list[Node] | _OpenMap]] = []
+        while not isinstance(event := self.loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.check_document(event, root)
+            if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+                continue
+            if isinstance(event, yaml.NodeEvent):
+                self.check_node(event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                if len(open_nodes) == MAX_DEPTH:
+                    message = f"nested more than {MAX_DEPTH} levels deep"
+                    raise self.source.error(self.place(event.start_mark), message, f"values are not nested; {_QUOTE}")
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                open_nodes.append((self.place(event.start_mark), [] if is_list else _OpenMap()))
+                continue
+            if isinstance(event, yaml.ScalarEvent):
+                node: Node = self.scalar(event)
+            else:
+                start, children = open_nodes.pop()
+                end = self.place(event.end_mark)
+                if isinstance(children, _OpenMap):
+                    node = TextMap(children.fields, children.keys, self.source, start, end)
+                else:
+                    node = TextList(tuple(children), self.source, start, end)
+            if not open_nodes:
+                root = node
+            else:
+                self.attach(open_nodes[-1][1], node)
+        if root is None:
+            raise self.source.error(0, "the file has no entries", "a list is expected: `- func: ...`")
+        return root
+
+    def check_document(self, event: yaml.DocumentStartEvent, root: Node | None) -> None:
+        start = self.place(event.start_mark)
+        if root is not None:
+            raise self.source.error(start, "a second document starts at `---`", "keep one list; remove the line", 3)
+        if event.version or event.tags:
+            raise self.source.error(start, "a YAML directive", "remove the line that starts with `%`")
+
+    def check_node(self, event: yaml.NodeEvent) -> None:
+        start = self.place(event.start_mark)
+        word = re.match(r"\S*", self.source.text[start : start + 80])
+        text = word.group() if word else ""
+        if isinstance(event, yaml.AliasEvent):
+            raise self.source.error(start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text))
+        if event.anchor is not None:
+            raise self.source.error(start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text))
+        if getattr(event, "tag", None) is not None:
+            raise self.source.error(start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text))
+
+    def scalar(self, event: yaml.ScalarEvent) -> Text:
+        style = event.style if event.style in ("'", '"', "|", ">") else None
+        start, end = self.place(event.start_mark), self.place(event.end_mark)
+        if end - start > MAX_VALUE:
+            raise self.source.error(start, f"a value of {end - start} characters", f"the limit is {MAX_VALUE}")
+        if style in ("'", '"') and "\n" in self.source.text[start:end]:
+            error = unclosed_quote(self.source, start, end)
+            if error is not None:
+                raise error
+        return Text(event.value, self.source, start, end, style)
+
+    def attach(self, parent: list[Node] | _OpenMap, node: Node) -> None:
+        if isinstance(parent, list):
+            parent.append(node)
+        elif parent.key is not None:
+            parent.fields[parent.key.value] = node
+            parent.key = None
+        elif not isinstance(node, Text):
+            raise node.error("a key that is not text", f"write `key: value`, or {_QUOTE}")
+        elif not node.value:
+            raise node.error("an empty key", "write `key: value`")
+        elif node.value in parent.keys:
+            first = parent.keys[node.value].line
+            raise node.error(
+                f"duplicate key `{shorten(node.value)}`",
+                f"line {first} has it already: remove one, or start a new entry with `- `",
+            )
+        else:
+            parent.key = parent.keys[node.value] = node
+
+
+class _OpenMap:
+    """A mapping that is being read; `key` waits for its value."""
+
+    __slots__ = ("fields", "keys", "key")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Node] = {}
+        self.keys: dict[str, Text] = {}
+        self.key: Text | None = None
+
+
+_ALIGN = "start every entry with `- ` in one column, and put its keys below each other"
+_KEY_LINE = re.compile(r"\n *(?:- +)?[A-Za-z_][\w, ]*:(?= |\n)")
+
+
+def unclosed_quote(source: Source, start: int, end: int) -> SpecError | None:
+    """The error for a quoted value from `start` to `end` that swallows a key: a later quote closed it."""
+    return _unclosed(source, start) if _KEY_LINE.search(source.text, start, end) else None
+
+
+def syntax_error(source: Source, error: Exception) -> SpecError:
+    """The error to show for a YAMLError, or ValueError, that reading `source` raised."""
+    swallowed = _swallowing_quote(source)
+    if swallowed is not None:
+        return _unclosed(source, swallowed)
+    try:
+        for _ in yaml.parse(source.text, Loader=yaml.SafeLoader):
+            pass
+    except yaml.MarkedYAMLError as precise:
+        error = precise
+    except (yaml.YAMLError, RecursionError, ValueError):  # ValueError: `\U00110000`
+        pass
+    problem = getattr(error, "problem", None) or "not YAML"
+    context = getattr(error, "context", None) or ""
+    mark = getattr(error, "problem_mark", None)
+    began = getattr(error, "context_mark", None) or mark
+    if mark is None or began is None:
+        return source.error(0, f"the file is not YAML: {shorten(str(error))}", _ALIGN)
+    at, began_at = (source.index(m.line, m.column) for m in (mark, began))
+    return _explain(source, problem, context, at, began_at)
+
+
+def _explain(source: Source, problem: str, context: str, at: int, began: int) -> SpecError:
+    text = source.text
+    if "quoted scalar" in context and "end of stream" in problem:
+        return _unclosed(source, began)
+    if "mapping values are not allowed" in problem:
+        start = text.rfind("\n", 0, at) + 1
+        key = text[start:at].strip()
+        if re.fullmatch(r"(- +)?[A-Za-z_][\w, ]*", key):
+            place = at - len(key)
+            return source.error(place, f"key `{shorten(key)}` is not aligned with the key above it", _ALIGN, len(key))
+        return source.error(at, "`:` before a space, inside a value", _QUOTE)
+    if "could not find expected ':'" in problem:
+        word = text[began:].split("\n", 1)[0].rstrip()
+        return source.error(began, f"`{shorten(word)}` is not `key: value`", "write `key: value`", len(word))
+    if "flow sequence" in context or "flow mapping" in context:
+        if text.count("\n", began, at):
+            return source.error(began, f"`{text[began]}` is not closed", f"close it, or {_QUOTE}")
+        word = _word(text, at)
+        return source.error(at, f"unexpected `{word}` after `{text[began]}`", f"write a comma, or {_QUOTE}", len(word))
+    if "escape" in problem:
+        place = text.rfind("\\", 0, at + 1)
+        word = text[place : max(place + 2, at)]
+        hint = "double the backslash, or use '...'"
+        return source.error(place, f"unknown escape `{word}` in a string", hint, len(word))
+    if context.startswith(("while scanning an alias", "while scanning an anchor", "while scanning a tag")):
+        word = _word(text, began)
+        return source.error(began, f"`{word}` starts a value that is not text", _QUOTE, len(word))
+    word = _word(text, at)
+    if "cannot start any token" in problem:
+        return source.error(at, f"a value cannot start with {text[at]!r}", _QUOTE)
+    if text[:at].rstrip(" ")[-1:] in ("'", '"'):
+        hint = "double a quote that belongs to the value, or use the other kind of quotes around it"
+        return source.error(at, f"unexpected `{word}` after the closing quote", hint, len(word))
+    if "block" in context:
+        return source.error(at, f"unexpected `{word}`" if word else "unexpected end", _ALIGN, max(1, len(word)))
+    return source.error(at, f"the file is not YAML at `{word}`: {problem}", _QUOTE, max(1, len(word)))
+
+
+def _word(text: str, at: int) -> str:
+    match = re.compile(r"[\w.]+|\S").match(text, at)
+    return shorten(match.group()) if match else ""
+
+
+def _unclosed(source: Source, at: int) -> SpecError:
+    quote = source.text[at]
+    end = source.text.find("\n", at)
+    length = (end if end >= 0 else len(source.text)) - at
+    return source.error(at, f"quote `{quote}` is not closed", f"write another {quote} where the value ends", length)
+
+
+def _swallowing_quote(source: Source) -> int | None:
+    """Where the first quoted scalar begins in which a line looks like a key of an entry."""
+    if _KEY_LINE.search(source.text) is None:
+        return None
+    try:
+        for token in yaml.scan(source.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(token, yaml.ScalarToken) and token.style in ("'", '"'):
+                start = source.index(token.start_mark.line, token.start_mark.column)
+                end = source.index(token.end_mark.line, token.end_mark.column)
+                if _KEY_LINE.search(source.text, start, end):
+                    return start
+    except (yaml.YAMLError, RecursionError, ValueError):  # ValueError: `\U00110000`
+        pass
+    return None

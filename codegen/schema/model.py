@@ -1,0 +1,324 @@
+"""The parts of a schema: arguments, returns and the whole. Frozen, and validated when they are made.
+
+Whoever has one of these objects need not check it again. `parse` in parser.py makes them from text;
+code makes variants of them with `as_inplace`, `as_out` and `as_functional`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, replace
+
+from ..errors import did_you_mean
+from .types import IDENTIFIER, SYMBOLS, Annotation, Base, List, OperatorName, SchemaError, Type, accepts, default_value
+
+# A factory's out= variant takes these from the tensor that is given, so it does not have them as arguments.
+_FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
+
+# Arguments that PyTorch's schemas have and that generated code calls something else by (see language/reserved.py).
+_TAKEN = frozenset({"wrap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument. `default` is the text of its default value, None where it has none."""
+
+    name: str
+    type: Type
+    default: str | None = None
+    annotation: Annotation | None = None
+    kwarg_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not IDENTIFIER.fullmatch(self.name):
+            raise SchemaError(f"`{self.name}` is not an argument name", hint="a name has letters and digits")
+        if self.default is not None and not accepts(self.type, self.default_value):
+            raise SchemaError(
+                f"default `{self.default}` of `{self.name}` is not a value of type {self.type}",
+                hint=self._default_hint(),
+                subject=("default", 0),
+            )
+
+    def _default_hint(self) -> str:
+        base = self.type.base.name
+        if base == "Tensor" and not self.type.is_optional:
+            return "a tensor has no default value, an optional one has `None`: `Tensor?`"
+        known = [*SYMBOLS.get(base, ()), "None", "True", "False"]
+        if str(self.default).lower() in ("none", "null", "nullopt", "nullptr"):
+            return f"write `{self.type}? {self.name}=None`, or a value of type {self.type}"
+        written = {"bool": "write `True` or `False`", "str": "write the string in quotes"}.get(base)
+        return (
+            did_you_mean(str(self.default), known) or written or f"write a value of type {self.type}, or another type"
+        )
+
+    @property
+    def default_value(self) -> object:
+        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is
+        none.
+        """
+        return None if self.default is None else default_value(self.default)
+
+    @property
+    def is_write(self) -> bool:
+        return self.annotation is not None and self.annotation.is_write
+
+    @property
+    def python_name(self) -> str:
+        """The name as a Python parameter: `from` is a keyword and becomes `from_`; callers go on saying `from`."""
+        return self.name + "_" if keyword.iskeyword(self.name) or self.name in _TAKEN else self.name
+
+    def __str__(self) -> str:
+        default = "" if self.default is None else f"={self.default}"
+        return f"{self.type.text(self.annotation)} {self.name}{default}"
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """One returned value; `name` is None where the schema gives none."""
+
+    type: Type
+    name: str | None = None
+    annotation: Annotation | None = None
+
+    @property
+    def is_write(self) -> bool:
+        return self.annotation is not None and self.annotation.is_write
+
+    def __str__(self) -> str:
+        type_ = self.type.text(self.annotation)
+        return f"{type_} {self.name}" if self.name else type_
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSchema:
+    """An operator's signature. `str()` gives the text that `parse` reads; positional arguments come first."""
+
+    name: OperatorName
+    arguments: tuple[Argument, ...]
+    returns: tuple[Return, ...]
+
+    def __post_init__(self) -> None:
+        self._check_arguments()
+        self._check_returns()
+        if self.kind == "inplace":
+            self._check_inplace()
+        elif self.kind == "out":
+            self._check_out()
+
+    def _check_arguments(self) -> None:
+        seen: set[str] = set()
+        optional = keyword_only = False
+        for i, argument in enumerate(self.arguments):
+            at = ("argument", i)
+            if argument.name in seen:
+                raise SchemaError(f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them")
+            seen.add(argument.name)
+            if keyword_only and not argument.kwarg_only:
+                raise SchemaError(f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`")
+            keyword_only = argument.kwarg_only
+            if argument.kwarg_only:
+                continue
+            if optional and argument.default is None:
+                raise SchemaError(
+                    f"argument `{argument.name}` without a default follows one that has a default",
+                    subject=at,
+                    hint=f"give `{argument.name}` a default, or move it before the arguments that have one",
+                )
+            optional = argument.default is not None
+
+    def _check_returns(self) -> None:
+        names: set[str | None] = set()
+        sets = {s for a in self.arguments if a.annotation for s in a.annotation.sets}
+        for i, ret in enumerate(self.returns):
+            if ret.name and ret.name in names:
+                raise SchemaError(
+                    f"return `{ret.name}` occurs twice", subject=("return name", i), hint="rename one of them"
+                )
+            names.add(ret.name)
+            for letter in ret.annotation.sets if ret.annotation else ():
+                if letter not in sets and letter != "*":
+                    raise SchemaError(
+                        f"the result aliases `{letter}`, which no argument bears",
+                        subject=("return", i),
+                        hint=f"write `Tensor({letter})` at the argument whose memory the result shares",
+                    )
+
+    def _check_inplace(self) -> None:
+        first = self.arguments[0] if self.arguments else None
+        if first is None or not first.is_write or not first.type.is_tensor_like:
+            word = f"`{first}`" if first else "nothing"
+            raise SchemaError(
+                f"in-place operator `{self.name.name}` has {word} as its first argument",
+                subject=("argument", 0) if first else ("name", 0),
+                hint="an in-place operator writes to its first argument: `Tensor(a!) self`",
+            )
+        self._check_returned(tuple(a for a in self.arguments if a.is_write), allow_fewer=True)
+
+    def _check_out(self) -> None:
+        self._check_returned(self.out_arguments, allow_fewer=False)
+
+    def _check_returned(self, written: tuple[Argument, ...], allow_fewer: bool) -> None:
+        """An operator that writes to arguments returns exactly those, or nothing."""
+        annotated = [(r.type, r.annotation) for r in self.returns if r.annotation]
+        expected = [(a.type, a.annotation) for a in written]
+        fits = annotated == expected[: len(annotated)] and (allow_fewer or len(annotated) in (0, len(expected)))
+        if self.returns and not (fits and annotated):
+            wanted = ", ".join(a.type.text(a.annotation) for a in (written[:1] if allow_fewer else written))
+            raise SchemaError(
+                f"`{self.name}` writes to `{written[0].name}` but returns "
+                + (", ".join(map(str, self.returns)) or "nothing"),
+                subject=("return", 0),
+                hint=f"write `-> {wanted if len(expected) == 1 or allow_fewer else f'({wanted})'}`",
+            )
+
+    @property
+    def positional(self) -> tuple[Argument, ...]:
+        return tuple(a for a in self.arguments if not a.kwarg_only)
+
+    @property
+    def kwarg_only(self) -> tuple[Argument, ...]:
+        """The keyword-only arguments, out arguments among them."""
+        return tuple(a for a in self.arguments if a.kwarg_only)
+
+    @property
+    def out_arguments(self) -> tuple[Argument, ...]:
+        """The tensors that an out= variant writes to: keyword-only and mutable."""
+        if self.name.inplace:
+            return ()
+        return tuple(a for a in self.arguments if a.kwarg_only and a.is_write)
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The arguments without the out arguments."""
+        outs = self.out_arguments
+        return tuple(a for a in self.arguments if a not in outs)
+
+    @property
+    def kind(self) -> str:
+        """'functional', 'inplace' (the name ends in `_`), 'out' or 'mutable' (writes to an argument
+        otherwise).
+        """
+        if self.name.inplace:
+            return "inplace"
+        if self.out_arguments:
+            return "out"
+        return "mutable" if any(a.is_write for a in self.arguments) else "functional"
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result shares memory with an argument that is not written to."""
+        return any(r.annotation is not None and not r.annotation.is_write for r in self.returns)
+
+    def argument(self, name: str) -> Argument | None:
+        """The argument of that name, or None."""
+        return next((a for a in self.arguments if a.name == name), None)
+
+    def as_functional(self) -> FunctionSchema:
+        """The variant that writes to nothing and returns what this one would have written.
+
+        An operator that writes to one argument of several, such as running statistics, returns its own
+        results first and then the new value of each argument, named after it.
+        """
+        outs = self.out_arguments
+        changed = tuple(a for a in self.arguments if a.is_write and a not in outs)
+        if not changed and not outs:
+            return self
+        results = tuple(r for r in self.returns if not r.is_write)
+        names = [r.name for r in self.returns] if len(self.returns) == len(outs) else [None] * len(outs)
+        results += tuple(Return(a.type, name) for a, name in zip(outs, names, strict=True))
+        if self.kind == "inplace" and len(changed) == 1:
+            results += (Return(changed[0].type),)
+        else:
+            results += tuple(Return(a.type, f"{a.name}_out") for a in changed)
+        overload = re.sub(r"_?out$", "", self.name.overload) if outs else self.name.overload
+        inputs = tuple(replace(a, annotation=None) if a.is_write else a for a in self.inputs)
+        return FunctionSchema(replace(self.name, inplace=False, overload=overload), inputs, results)
+
+    def as_inplace(self) -> FunctionSchema:
+        """The variant that writes its result to the first argument, which must be of the result's type."""
+        if self.kind == "inplace":
+            return self
+        source = self.as_functional()
+        first = source.arguments[0] if source.arguments else None
+        if first is None or len(source.returns) != 1 or first.type != source.returns[0].type:
+            raise SchemaError(
+                f"`{self.name}` has no in-place variant: its result is not of its first argument's type",
+                subject=("name", 0),
+                hint="an in-place variant needs a first argument and one result of the same type",
+            )
+        write = Annotation(("a",), is_write=True)
+        arguments = (replace(first, annotation=write), *source.arguments[1:])
+        returns = () if first.type.is_list else (Return(first.type, None, write),)
+        return FunctionSchema(replace(source.name, inplace=True), arguments, returns)
+
+    def as_out(self) -> FunctionSchema:
+        """The variant that writes its results to `out`, or to `out0`, `out1` ... where there are several."""
+        if self.kind == "out":
+            return self
+        source = self.as_functional()
+        if not source.returns or not all(r.type.is_tensor_like for r in source.returns):
+            raise SchemaError(
+                f"`{self.name}` has no out variant: it returns something that is not a tensor",
+                subject=("return", 0),
+                hint="an out variant needs results that are tensors",
+            )
+        one = len(source.returns) == 1
+        outs, returns = [], []
+        for i, ret in enumerate(source.returns):
+            write = Annotation((chr(ord("a") + i),), is_write=True)
+            outs.append(Argument("out" if one else f"out{i}", ret.type, None, write, kwarg_only=True))
+            returns.append(Return(ret.type, None, write))
+        overload = f"{self.name.overload}_out" if self.name.overload else "out"
+        name = replace(source.name, inplace=False, overload=overload)
+        inputs = tuple(replace(a, annotation=None) for a in _without_factory_options(source.arguments))
+        returned = () if all(r.type.is_list for r in source.returns) else tuple(returns)
+        return FunctionSchema(name, (*inputs, *outs), returned)
+
+    def as_copy(self) -> FunctionSchema:
+        """The variant of a view that returns a copy: `transpose_copy`."""
+        if not self.is_view:
+            raise SchemaError(
+                f"`{self.name}` returns no view, so it has no copy variant",
+                subject=("name", 0),
+                hint="a copy variant needs a result that aliases an argument, such as `Tensor(a)`",
+            )
+        arguments = tuple(replace(a, annotation=None) for a in self.arguments)
+        returns = tuple(replace(r, annotation=None) for r in self.returns)
+        return FunctionSchema(replace(self.name, base=self.name.base + "_copy"), arguments, returns)
+
+    def signature(self) -> FunctionSchema:
+        """What the variants of an operator have in common: two are variants of one operator if this is equal.
+
+        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left
+        out.
+        """
+        source = self.as_functional()
+        arguments = tuple(
+            Argument(a.name, a.type, None, None, a.kwarg_only) for a in _without_factory_options(source.arguments)
+        )
+        returns = tuple(Return(r.type) for r in source.returns)
+        return FunctionSchema(OperatorName(self.name.namespace, self.name.base), arguments, returns)
+
+    def __str__(self) -> str:
+        parts, starred = [], False
+        for argument in self.arguments:
+            if argument.kwarg_only and not starred:
+                parts.append("*")
+                starred = True
+            parts.append(str(argument))
+        returns = ", ".join(map(str, self.returns))
+        if len(self.returns) != 1:
+            returns = f"({returns})"
+        return f"{self.name}({', '.join(parts)}) -> {returns}"
+
+
+def _without_factory_options(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    names = {a.name for a in arguments if a.kwarg_only}
+    if not names.issuperset(_FACTORY_OPTIONS):
+        return arguments
+    return tuple(a for a in arguments if a.name not in _FACTORY_OPTIONS)
+
+
+TENSOR = Base("Tensor")
+TENSOR_LIST = List(TENSOR)

@@ -1,0 +1,378 @@
+"""Operator names, types, alias annotations and default values of schemas.
+
+A type is a tree of `Base`, `Optional` and `List` nodes: `int[2]?` is `Optional(List(Base("int"), 2))`. An alias
+annotation belongs to the argument or return that bears it and is printed after the innermost base type, so that
+`Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from dataclasses import dataclass
+
+from ..errors import did_you_mean, shorten
+
+BASE_TYPES = (
+    "Tensor", "Scalar", "int", "SymInt", "float", "bool", "SymBool", "str", "ScalarType", "Layout", "Device",
+    "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream",
+)  # fmt: skip
+
+# Names that a default value may use instead of a literal, and the types that they are values of. A number is
+# the value that Python code passes for the name.
+SYMBOLS: dict[str, dict[str, int | None]] = {
+    "int": {"Mean": 1, "Sum": 2},
+    "ScalarType": dict.fromkeys(
+        (
+            "bool",
+            "uint8",
+            "int8",
+            "int16",
+            "short",
+            "int32",
+            "int",
+            "int64",
+            "long",
+            "float16",
+            "half",
+            "bfloat16",
+            "float32",
+            "float",
+            "float64",
+            "double",
+            "complex64",
+            "cfloat",
+            "complex128",
+            "cdouble",
+        )
+    ),  # fmt: skip
+    "MemoryFormat": dict.fromkeys(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")),
+    "Layout": dict.fromkeys(("strided", "sparse_coo")),
+}
+
+_LARGEST_INT = 2**64  # of either sign; what a dtype can hold is less
+MAX_ITEMS = 64  # of a list
+
+_CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
+
+
+class SchemaError(ValueError):
+    """What is wrong with a schema, and where in its text: `length` characters from `offset` on.
+
+    An object that is made without a text (by code rather than by `parse`) knows no offset; its `subject` says
+    which part is meant (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the
+    offset.
+    """
+
+    def __init__(
+        self, message: str, offset: int = 0, length: int = 1, hint: str = "", subject: tuple[str, int] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message, self.offset, self.length, self.hint, self.subject = (message, offset, length, hint, subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for
+    numbers.
+    """
+
+    name: str
+    value: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Type:
+    """What `Base`, `Optional` and `List` share: questions that analysis asks of a type, answered for its
+    tree.
+    """
+
+    __slots__ = ()
+
+    @property
+    def base(self) -> Base:
+        """The innermost node."""
+        node = self
+        while not isinstance(node, Base):
+            node = node.elem  # type: ignore[attr-defined]
+        return node
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the value itself may be None (`Tensor?`, `int[]?`; not `Tensor?[]`)."""
+        return isinstance(self, Optional)
+
+    @property
+    def required(self) -> Type:
+        """The type without an outer `?`."""
+        return self.elem if isinstance(self, Optional) else self
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list, None aside."""
+        return isinstance(self.required, List)
+
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether a tensor occurs in it: `Tensor`, `Tensor?`, `Tensor[]`, `Tensor?[]`."""
+        return self.base.name == "Tensor"
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is one tensor: `Tensor` or `Tensor?`."""
+        return self.is_tensor_like and not self.is_list
+
+    @property
+    def is_tensor_list(self) -> bool:
+        """Whether it is a list of tensors: `Tensor[]`, `Tensor?[]`, `Tensor[]?`."""
+        return self.is_tensor_like and self.is_list
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        """The type as the schema language writes it, with an annotation after the innermost type."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Base(Type):
+    """A type that has no parts, such as `Tensor` or `int`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in BASE_TYPES:
+            hint = TYPES.get(self.name) or did_you_mean(self.name, BASE_TYPES)
+            hint = hint or f"the types are {', '.join(BASE_TYPES)}"
+            raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint)
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return self.name if annotation is None else f"{self.name}({annotation})"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optional(Type):
+    """`elem?`: the value may be None."""
+
+    elem: Type
+
+    def __post_init__(self) -> None:
+        if isinstance(self.elem, Optional):
+            raise SchemaError(f"`{self.elem}?` is optional twice", hint=f"write `{self.elem}`")
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return self.elem.text(annotation) + "?"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class List(Type):
+    """`elem[]`, or `elem[size]`: then one value may be given that stands for `size` equal ones."""
+
+    elem: Type
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise SchemaError(f"a list of {self.size} elements", hint="write `[]`, or a size of at least 1")
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return f"{self.elem.text(annotation)}[{'' if self.size is None else self.size}]"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Which memory a value shares: `a` is one alias set, `!` says it is written to, `a -> *` that the value
+    enters unknown sets (it is a view from then on that a list of outputs shares), `a|b` that it may be of
+    either set.
+    """
+
+    sets: tuple[str, ...]
+    is_write: bool = False
+    after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.sets + self.after:
+            if not re.fullmatch(r"[a-z]|\*", name):
+                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
+        if not self.sets:
+            raise SchemaError("an annotation without an alias set", hint="write `(a)` or `(a!)`")
+
+    def __str__(self) -> str:
+        text = "|".join(self.sets) + ("!" if self.is_write else "")
+        return f"{text} -> {'|'.join(self.after)}" if self.after else text
+
+
+def default_value(text: str) -> object:
+    """The Python value of a default as a schema has it: a list is a list, a name a `Symbol`.
+
+    Raises SchemaError for what is not a literal.
+    """
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text == "-inf":
+        return float("-inf")
+    if text.isidentifier():
+        return Symbol(text, SYMBOLS["int"].get(text))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape in a string
+            value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, SystemError):
+        hint = "write a number, a string in quotes, a list of them, or a name such as `None`"
+        raise SchemaError(f"`{shorten(text)}` is not a default value", hint=hint, subject=("default", 0)) from None
+    for item in value if isinstance(value, list) else [value]:
+        _check_size(item)
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        message, hint = f"a default value of {len(value)} elements", f"the limit is {MAX_ITEMS}"
+        raise SchemaError(message, hint=hint, subject=("default", 0))
+    return value
+
+
+def _check_size(value: object) -> None:
+    """Refuses numbers that no tensor can hold, and that Python may refuse to print."""
+    if isinstance(value, int) and abs(value) >= _LARGEST_INT:
+        raise SchemaError("a number of more than 64 bits", hint="write a smaller one", subject=("default", 0))
+    if isinstance(value, float) and not math.isfinite(value):
+        hint = "write `inf` if that is what you mean"
+        raise SchemaError("a number too large for a float", hint=hint, subject=("default", 0))
+
+
+def accepts(type_: Type, value: object) -> bool:
+    """Whether a default value can be given to an argument of the type."""
+    if isinstance(type_, Optional):
+        return value is None or accepts(type_.elem, value)
+    if isinstance(type_, List):
+        if not isinstance(value, list):
+            return type_.size is not None and accepts(type_.elem, value)
+        # `int[2] stride=[]` says "as kernel_size"; one element stands for any number of dimensions.
+        fits = type_.size in (None, 1) or len(value) in (0, type_.size)
+        return fits and all(accepts(type_.elem, item) for item in value)
+    name = type_.base.name
+    if isinstance(value, Symbol):
+        return value.name in SYMBOLS.get("int" if name == "SymInt" else name, ())
+    if isinstance(value, bool):
+        return name in ("bool", "SymBool", "Scalar")
+    if isinstance(value, int):
+        return name in ("int", "SymInt", "float", "Scalar", "DeviceIndex")
+    if isinstance(value, float):
+        return name in ("float", "Scalar")
+    return isinstance(value, str) and name in ("str", "Device")
+
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# Operators of Python's data model that have an in-place form: `__and__` and `__iand__`.
+_DUNDER_STEMS = frozenset("add sub mul matmul truediv floordiv div mod pow and or xor lshift rshift".split())
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorName:
+    """`namespace::base_.overload`. `base` has no trailing underscore of an in-place operator; `inplace` says
+    that.
+    """
+
+    namespace: str | None
+    base: str
+    inplace: bool = False
+    overload: str = ""
+
+    def __post_init__(self) -> None:
+        for part in (self.namespace, self.base, self.overload or None):
+            if part is not None and not IDENTIFIER.fullmatch(part):
+                raise SchemaError(f"`{part}` is not a name", subject=("name", 0), hint="a name has letters and digits")
+
+    @classmethod
+    def parse(cls, text: str) -> OperatorName:
+        """`add_.Tensor` and the like; raises SchemaError for what is not a name."""
+        namespace, separator, rest = text.rpartition("::")
+        name, dot, overload = rest.partition(".")
+        if dot and not overload:
+            raise SchemaError(f"`{text}` ends in a dot", subject=("name", 0), hint=f"write `{text[:-1]}`")
+        base, inplace = _split_inplace(name)
+        return cls(namespace if separator else None, base, inplace, overload)
+
+    @property
+    def name(self) -> str:
+        """The name that Python code calls: `add`, `add_`, `__iand__`."""
+        if not self.inplace:
+            return self.base
+        return f"__i{self.base[2:]}" if _is_dunder(self.base) else self.base + "_"
+
+    @property
+    def unambiguous(self) -> str:
+        """The name with its overload as one identifier: `add_Tensor`, `add__Tensor`, `add_out`."""
+        return f"{self.name}_{self.overload}" if self.overload else self.name
+
+    def __str__(self) -> str:
+        namespace = f"{self.namespace}::" if self.namespace else ""
+        return f"{namespace}{self.name}{'.' + self.overload if self.overload else ''}"
+
+
+def is_data_model_name(name: str) -> bool:
+    """Whether it is a binary operator of Python's data model: `__and__`, `__iand__` or `__rand__`."""
+    stem = name[2:-2]
+    return _is_dunder(name) and (stem in _DUNDER_STEMS or (stem[0] in "ir" and stem[1:] in _DUNDER_STEMS))
+
+
+def _is_dunder(name: str) -> bool:
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def _split_inplace(name: str) -> tuple[str, bool]:
+    if _is_dunder(name):
+        stem = name[2:-2]
+        inplace = stem[0] == "i" and stem[1:] in _DUNDER_STEMS
+        return (f"__{stem[1:]}__", True) if inplace else (name, False)
+    if name.endswith("_") and name.strip("_"):
+        return name[:-1], True
+    return name, False
+
+
+# Types of schemas.
+TYPES = {
+    "list": "write `Tensor[]`, `int[]` ...",
+    "List": "write `Tensor[]`, `int[]` ...",
+    "tuple": "write `int[]`",
+    "TensorList": "write `Tensor[]`",
+    "Tensors": "write `Tensor[]`",
+    "IntArrayRef": "write `int[]`",
+    "ArrayRef": "write `int[]`",
+    "ints": "write `int[]`",
+    "shape": "write `int[]`",
+    "Size": "write `int[]`",
+    "dtype": "write `ScalarType`",
+    "number": "write `Scalar`",
+    "Number": "write `Scalar`",
+    "complex": "write `Scalar`",
+    "double": "write `float`",
+    "float64": "write `float`",
+    "float32": "write `float`",
+    "string": "write `str`",
+    "string_view": "write `str`",
+    "Optional": "write `Tensor?`, `int?` ...",
+    "optional": "write `Tensor?`, `int?` ...",
+    "device": "write `Device`",
+    "layout": "write `Layout`",
+    "memory_format": "write `MemoryFormat`",
+    "int64_t": "write `int`",
+    "boolean": "write `bool`",
+    "Any": "name the type: `Tensor`, `Scalar`, `int` ...",
+    "void": "nothing is returned by `-> ()`",
+    "self": "the type goes first: `Tensor self`",
+    "ndarray": "write `Tensor`",
+    "array": "write `Tensor`",
+}

@@ -1,0 +1,408 @@
+"""The signature of a wrapper: its parameters, and the calls that it makes with them.
+
+The small classes at the top are the parts that templates print one by one: parameters, edges, results, tangents.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..derivatives.model import DifferentiabilityInfo
+from ..operators.native_functions import NativeFunction
+from ..schema import Argument, FunctionSchema, Symbol
+from ..target import OPERATORS
+
+# Names from NumPy for parameters that an array function has; the parser accepts them.
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+# Types whose values a guard can recognise by their class alone.
+GUARDED = {"int": "int", "bool": "bool", "float": "float", "str": "str", "SymInt": "int"}
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        dotted = ast.unparse(node)
+        if dotted in self.names:
+            return ast.copy_location(ast.Name(self.names[dotted], node.ctx), node)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+
+def rename(expression: str, names: Mapping[str, str]) -> str:
+    """Replace names, also dotted ones, in an expression; it is unchanged to the letter if none occurs."""
+    tree = ast.parse(expression, mode="eval")
+    if not any(isinstance(n, ast.Name | ast.Attribute) and ast.unparse(n) in names for n in ast.walk(tree)):
+        return expression
+    return ast.unparse(_Rename(names).visit(tree))
+
+
+def module_alias(room: str, module: str) -> str:
+    """What generated code calls a module of kernels or composites: `kernels_shape_views`.
+
+    A family may be called like one of its operators (matmul), so that its own name is taken.
+    """
+    return f"{room}_{module.replace('.', '_')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a wrapper. `name` is what callers use; `array` its array's variable, for tensors."""
+
+    argument: Argument
+    name: str
+    number: bool = False
+
+    @property
+    def kind(self) -> str:
+        """'tensor', 'optional', 'list', 'optional_list' or 'value'."""
+        type_ = self.argument.type
+        if not type_.is_tensor_like:
+            return "value"
+        if type_.is_list:
+            return "optional_list" if "Tensor?" in str(type_) else "list"
+        return "optional" if type_.is_optional else "tensor"
+
+    @property
+    def array(self) -> str:
+        return f"{self.argument.python_name}_"
+
+    @property
+    def read_array(self) -> str:
+        return {
+            "tensor": f"{self.name}._operand",
+            "optional": f"None if {self.name} is None else {self.name}._operand",
+            "list": f"[t._operand for t in {self.name}]",
+            "optional_list": f"[None if t is None else t._operand for t in {self.name}]",
+        }[self.kind]
+
+    @property
+    def read_metadata(self) -> str:
+        """The same for what is only asked for its shape and dtype, which also tensors without values have."""
+        return self.read_array.replace("._operand", "._array")
+
+    @property
+    def default(self) -> str | None:
+        """The default as Python source; None without one."""
+        if self.argument.default is None:
+            return None
+        value = self.argument.default_value
+        if isinstance(value, Symbol) and value.value is not None:
+            return repr(value.value)
+        if isinstance(value, list):
+            return repr(tuple(value))
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'float("{value}")'
+        size = getattr(self.argument.type, "size", None)
+        if size and isinstance(value, int):
+            return repr((value,) * size)
+        return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else "None"
+
+    @property
+    def check(self) -> str | None:
+        """A condition under which a guard must hand the call to the parser; None where there is nothing to check."""
+        type_ = self.argument.type
+        if self.kind != "value":
+            return None
+        base, name = type_.base.name, self.name
+        test = f"{name}.__class__ not in NUMBERS" if base == "Scalar" else f"{name}.__class__ is not {GUARDED[base]}"
+        return f"{name} is not None and {test}" if type_.is_optional else test
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A tensor parameter that takes a Python number: how to call again with the number wrapped."""
+
+    name: str
+    other: str
+    wrapped_call: str
+    follows: bool  # the tensor that it meets; then it is wrapped where it stands
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A tensor parameter without a derivative."""
+
+    name: str
+    variable: str
+    is_optional: bool
+    operator: str  # as the error calls it
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A differentiable input in a wrapper."""
+
+    name: str
+    variable: str
+    is_list: bool
+    is_optional: bool
+
+    @property
+    def requires(self) -> str:
+        if self.is_list:
+            return f"any([e is not NO_EDGE for e in edges_{self.name}])"
+        return f"edge_{self.name} is not NO_EDGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of a wrapper."""
+
+    name: str
+    array: str
+    variable: str
+    is_list: bool
+    output_nr: int | None
+    condition: str | None
+    may_be_undefined: bool
+
+    @property
+    def metadata(self) -> str:
+        if self.may_be_undefined:
+            return f"*metadata_of({self.name})"
+        return f"{self.array}.shape, {self.array}.dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class TangentRead:
+    """A tangent that a forward formula reads."""
+
+    name: str
+    variable: str
+    is_list: bool
+    is_optional: bool
+    materialize: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Primal:
+    """An input whose value a forward formula reads."""
+
+    name: str
+    variable: str
+    keeps_original: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardFormula:
+    """A forward formula in a wrapper's terms."""
+
+    targets: str
+    formula: str
+    comment: str
+    not_implemented: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What a wrapper is made of, and how it is called and calls."""
+
+    name: str
+    function: str
+    python_name: str
+    kind: str
+    doc: str
+    schema: FunctionSchema
+    native: NativeFunction
+    parameters: tuple[Parameter, ...]
+    info: DifferentiabilityInfo | None
+    strategy: str
+    guard: str | None
+    has_out: bool
+    composite: str | None = None
+    operators: str = OPERATORS  # what the code calls the module that has this operator
+    of_methods: bool = True  # whether an in-place variant is a method even if nobody says so
+    replacement: str = ""  # of a derivative that is replaced: the module with what the new formulas call
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Argument name -> variable in the wrapper."""
+        return {p.argument.python_name: p.name for p in self.parameters}
+
+    @property
+    def signature(self) -> str:
+        parts, starred, missing = [], False, False
+        for p in self.parameters:
+            if p.argument.kwarg_only and not starred and self.guard:
+                parts.append("*")
+                starred = True
+            missing = missing or bool(self.guard and p.name in ALIASES)
+            default = p.default if not missing or p.default is not None else "MISSING"
+            parts.append(p.name if default is None or (not self.guard) else f"{p.name}={default}")
+        tail = [f"{ALIASES[p.name]}=MISSING" for p in self.parameters if self.guard and p.name in ALIASES]
+        tail += ["out=None"] if self.has_out else []
+        if self.makes_leaf:  # the parser passes everything but `out` by position
+            parts.append("requires_grad=False")
+        if tail and not starred:
+            parts.append("*")
+        return ", ".join(parts + tail)
+
+    @property
+    def call_as_given(self) -> str:
+        """The arguments as the guard passes them on."""
+        parts = [f"{p.name}={p.name}" if p.argument.kwarg_only else p.name for p in self.parameters]
+        parts += [f"{ALIASES[p.name]}={ALIASES[p.name]}" for p in self.parameters if p.name in ALIASES]
+        return ", ".join(parts + (["out=out"] if self.has_out else []))
+
+    @property
+    def call_by_position(self) -> str:
+        return ", ".join(p.name for p in self.parameters)
+
+    @property
+    def call_all(self) -> str:
+        """All arguments in the order of the schema, and what a factory takes besides."""
+        return ", ".join([p.name for p in self.parameters] + (["requires_grad"] if self.makes_leaf else []))
+
+    @property
+    def intercepted(self) -> str:
+        """How the call is handed to whoever wants to see it: all arguments, in the order of the schema."""
+        parts = [self.itself, f"({self.call_all}{'' if ',' in self.call_all else ','})"]
+        if self.has_out or self.composite:
+            parts.append("out" if self.has_out else "None")
+        return f"intercept({', '.join(parts + ([self.composite] if self.composite else []))})"
+
+    @property
+    def call_values(self) -> str:
+        """The arguments that a call passes by position, as the inside of a tuple."""
+        names = [p.name for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
+        if self.makes_leaf:
+            names = ["factory_dtype(dtype, out)" if name == "dtype" else name for name in names]
+        return ", ".join(names) + ("," if len(names) == 1 else "")
+
+    @property
+    def out_takes(self) -> str:
+        """What `write_out` is told of the tensor that it writes to, after other arguments."""
+        words = " ".join(self.native.out_takes)
+        return f', "{words}"' if words else ""
+
+    @property
+    def call_keywords(self) -> str:
+        """The arguments that a call passes by keyword, after others."""
+        return "".join(f", {p.name}={p.name}" for p in self.parameters if self.guard and p.argument.kwarg_only)
+
+    @property
+    def overload_text(self) -> str:
+        """The signature as the argument parser reads it."""
+        return repr(parser_signature(self))
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.kind != "value")
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        tensors = [p for p in self.parameters if p.kind == "tensor"]
+        found = []
+        for p in self.parameters:
+            if p.number and len(tensors) > 1 and not (self.kind == "inplace" and p is self.parameters[0]):
+                other = next(t.name for t in tensors if t is not p)
+                parts = [
+                    f"wrapped_number({p.name}, {other})"
+                    if q is p
+                    else (f"{q.name}={q.name}" if q.argument.kwarg_only and self.guard else q.name)
+                    for q in self.parameters
+                ]
+                follows = p is not tensors[0] and other == tensors[0].name
+                found.append(Number(p.name, other, ", ".join(parts + (["out=out"] if self.has_out else [])), follows))
+        return tuple(found)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        found = [p.check for p in self.parameters]
+        found += [f"{ALIASES[p.name]} is not MISSING" for p in self.parameters if p.name in ALIASES]
+        return tuple(c for c in found if c is not None)
+
+    @property
+    def device(self) -> bool:
+        return any(p.argument.python_name == "device" for p in self.parameters)
+
+    @property
+    def layout(self) -> bool:
+        return any(p.argument.python_name == "layout" for p in self.parameters)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """How it is called: `function`, `method`; the copy variant of a view is a function."""
+        return ("function",) if self.kind == "copy" else self.native.variants
+
+    @property
+    def makes_leaf(self) -> bool:
+        """Whether it is a factory, which takes `requires_grad=`."""
+        return self.kind == "functional" and is_factory(self.schema)
+
+    @property
+    def autocast(self) -> str | None:
+        """The rule by which autocast casts the arguments; variants write where callers say and keep theirs."""
+        return self.native.autocast if self.kind == "functional" else None
+
+    @property
+    def first(self) -> str:
+        return self.parameters[0].name
+
+    @property
+    def first_array(self) -> str:
+        return self.parameters[0].array
+
+    @property
+    def itself(self) -> str:
+        """What the wrapper calls itself: its name, or another one where a parameter bears that (threshold)."""
+        return f"{self.function}_wrapper" if any(p.name == self.function for p in self.parameters) else self.function
+
+    @property
+    def own_name(self) -> str:
+        """The name that reaches this overload alone."""
+        return self.schema.name.unambiguous if self.function == self.python_name else self.function
+
+
+def is_factory(schema: FunctionSchema) -> bool:
+    """Whether it makes a tensor of a given dtype on a given device, so that it may be asked for a leaf."""
+    return {"dtype", "device"} <= {a.name for a in schema.kwarg_only}
+
+
+def is_direct(schema: FunctionSchema) -> bool:
+    """Whether a guard can check all arguments by their classes, so that no parser stands before the wrapper."""
+    if is_factory(schema) or not schema.arguments or schema.arguments[0].type.base.name != "Tensor":
+        return False
+    for argument in schema.inputs:
+        type_ = argument.type
+        if type_.is_list or (type_.base.name not in GUARDED and type_.base.name not in ("Tensor", "Scalar")):
+            return False
+        if argument.name in ALIASES and argument.default is not None or argument.python_name != argument.name:
+            return False
+    return True
+
+
+def parser_signature(wrapper: Calls) -> str:
+    """The signature of a wrapper in the language of the argument parser."""
+    schema = wrapper.schema
+    parts, starred = [], False
+    for p in wrapper.parameters:
+        a = p.argument
+        if a.kwarg_only and not starred:
+            parts.append("*")
+            starred = True
+        type_ = a.type.text(None).replace("SymInt", "int")
+        if p.number:
+            type_ = type_.replace("Tensor", "Tensor|number", 1)
+        parts.append(f"{type_} {a.name}" + ("" if a.default is None else f"={a.default}"))
+    tail = ["bool? requires_grad=False"] if wrapper.makes_leaf else []
+    if wrapper.has_out:
+        count = len(schema.returns)
+        tail.append(
+            "Tensor? out=None"
+            if count == 1 and not schema.returns[0].type.is_list
+            else "Tensor[]? out=None"
+            if count == 1
+            else f"Tensor[{count}]? out=None"
+        )
+    if tail and not starred:
+        parts.append("*")
+    return f"{wrapper.python_name}({', '.join(parts + tail)})"
