@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from gradloom.codegen.commands import generate as watch
 from gradloom.codegen.target import own
+from tests.waiting import started
 
 ROOT = Path(__file__).parents[2]
 FILES = ("native_functions.yaml", "derivatives.yaml")
@@ -80,47 +79,24 @@ print(*sorted(opened), sep="\\n")
 @pytest.mark.slow
 def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_path):
     top, environment = checkout
-    log = tmp_path / "log"
     command = [sys.executable, "-m", "gradloom.codegen", "generate", "--watch", "--root", str(top)]
-    with open(log, "w") as file:
-        watching = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
-    try:
-        said = Log(log, watching)
-        said.wait_for("watching")
+    with started(command, tmp_path / "log", cwd=tmp_path, env=environment) as watching:
+        watching.wait_for("watching")
         header = top / "codegen/templates/macros.jinja"
         text = header.read_text()
         header.write_text(text.replace("{{ what", "Anew: {{ what", 1))
-        said.wait_for("macros.jinja changed", "generated ", "changed")
+        watching.wait_for("macros.jinja changed", "generated ", "changed")
         assert "Anew: " in (top / "generated/namespaces.py").read_text()
 
         module = top / "codegen" / "outputs" / "render.py"
         sound = module.read_text()
         module.write_text(sound + "\ndef broken(:\n")
-        said.wait_for("render.py changed", "SyntaxError")
+        watching.wait_for("render.py changed", "SyntaxError")
         module.write_text(sound.replace('"The generated library."', '"The library."'))
-        said.wait_for("render.py changed", "1 changed")
+        watching.wait_for("render.py changed", "1 changed")
         assert "Anew: The library." in (top / "generated/__init__.py").read_text()
 
         helper = top / "src/gradloom/formulas/special.py"
         helper.write_text(helper.read_text() + "\n\ndef unused_helper(x):\n    return x\n")
-        said.wait_for("special.py changed", "0 changed")
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 0
-    finally:
-        watching.kill()
-        watching.wait()
-
-
-class Log:
-    """What a process has printed, read on from where one has come to."""
-
-    def __init__(self, path, process):
-        self.path, self.process, self.seen = path, process, 0
-
-    def wait_for(self, *texts, seconds=90):
-        end = time.monotonic() + seconds
-        for text in texts:
-            while (at := self.path.read_text().find(text, self.seen)) < 0:
-                assert time.monotonic() < end and self.process.poll() is None, f"no {text!r} in {self.path.read_text()}"
-                time.sleep(0.05)
-            self.seen = at + len(text)
+        watching.wait_for("special.py changed", "0 changed")
+        assert watching.end() == 0

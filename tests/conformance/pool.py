@@ -94,7 +94,7 @@ class _Worker:
                     return OpResult.from_dict(value)
                 self.place = value
         except (EOFError, ConnectionError):
-            self.process.join()
+            self.process.join(limit)
             reason = f"the process died ({_cause(self.process.exitcode)})"
         else:
             if time.monotonic() < self.deadline(limit):

@@ -11,6 +11,7 @@ import pytest
 
 import gradloom
 from gradloom.generated import namespaces
+from tests.waiting import LIMIT
 
 
 def test_a_function_says_what_it_computes_how_it_differentiates_and_where_that_is_written():
@@ -84,6 +85,6 @@ def test_docstrings_survive_python_without_them():
         "import gradloom; assert gradloom.mul.__doc__ is None; "
         "assert gradloom.sum.__doc__.startswith('sum(Tensor self'); print(gradloom.ones(2).sum())"
     )
-    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "tensor(2.)\n"

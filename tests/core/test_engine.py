@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import pytest
 
 import gradloom as torch
 from gradloom.autograd import Function, grad
+from tests.waiting import in_threads
 
 
 def leaf(*values, dtype=torch.float64):
@@ -248,21 +248,13 @@ def test_threads_share_a_leaf_without_losing_gradients():
         for _ in range(50):
             (x * 2).sum().backward()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(*[work] * 4)
     assert x.grad.tolist() == [400.0]
 
 
 def test_grad_mode_belongs_to_its_thread():
-    seen = []
     with torch.no_grad():
-        t = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
-        t.start()
-        t.join()
-    assert seen == [True]
+        assert in_threads(torch.is_grad_enabled) == [True]
 
 
 @pytest.mark.slow

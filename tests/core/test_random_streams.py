@@ -6,7 +6,6 @@ the subject of tests/conformance/test_random.py.
 
 import json
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from gradloom.kernels import _draws as kernels
 from gradloom.kernels._box_muller import box_muller
 from gradloom.kernels._shuffle import shuffle
 from tests.core import random_calls
+from tests.waiting import in_threads
 
 STREAMS = json.loads((Path(__file__).parent / "random_streams.json").read_text())
 FLOAT32 = np.dtype(np.float32)
@@ -100,11 +100,7 @@ def test_no_block_is_lost_between_threads():
         for _ in range(100):
             results.append(kernels.normal(stream, (7,), FLOAT32).tobytes())
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 4)
     alone = kernels.Stream(4)
     assert sorted(results) == sorted(kernels.normal(alone, (7,), FLOAT32).tobytes() for _ in range(400))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -13,6 +12,7 @@ import gradloom as torch
 from gradloom import ops
 from gradloom.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from gradloom.python_dispatch.torch_function import asking, internal, public
+from tests.waiting import in_threads
 
 WRONG_MUL = """
 - name: mul.Tensor(Tensor self, Tensor other) -> Tensor
@@ -141,23 +141,14 @@ def test_every_public_function_asks():
 
 
 def test_threads_may_enter_and_leave_modes_at_once():
-    errors = []
-
     def work():
-        try:
-            for _ in range(20):
-                with Seen() as mode:
-                    torch.ones(2).sum()
-                assert mode.names == ["torch.ones", "torch.Tensor.sum"]
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(20):
+            with Seen() as mode:
+                torch.ones(2).sum()
+            assert mode.names == ["torch.ones", "torch.Tensor.sum"]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == [] and asking.modes_entered == []
+    in_threads(*[work] * 4)
+    assert asking.modes_entered == []
 
 
 def test_whose_calls_are_asked_about():

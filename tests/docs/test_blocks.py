@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from tests.docs.pages import PAGES, README, ROOT, Block, blocks
@@ -15,23 +12,10 @@ IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN or b.note for b in blocks(page))]
 
 
-@pytest.fixture(scope="module")
-def found(request, tmp_path_factory):
-    """What did not hold on each page that is tested: they run side by side, as many as there are processors."""
-
-    def look(page):
-        return run(page, checkout(tmp_path_factory.mktemp(page.stem)))
-
-    name = "test_the_blocks_of_a_page_do_what_it_says"
-    pages = [item.callspec.params["page"] for item in request.session.items if item.name.startswith(name)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {page: pool.submit(look, page) for page in pages}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
-def test_the_blocks_of_a_page_do_what_it_says(found, page):
-    problems = found[page].result()
+def test_the_blocks_of_a_page_do_what_it_says(page, tmp_path):
+    problems = run(page, checkout(tmp_path))
     assert not problems, "\n\n".join(problems)
 
 

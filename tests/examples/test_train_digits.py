@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import digits_report
@@ -15,6 +13,8 @@ import pytest
 import train_digits
 from PIL import Image
 from safetensors.numpy import load_file
+
+from tests.waiting import started
 
 from .idx_files import TRAIN_LABELS, write_mnist
 
@@ -117,15 +117,10 @@ def test_a_missing_package_is_named_with_the_remedy(mnist, tmp_path, monkeypatch
 def test_a_run_that_is_stopped_leaves_no_file(mnist, tmp_path, which, code):
     out = tmp_path / "out"
     command = [sys.executable, str(SCRIPT), "--data", str(mnist), "--epochs", "100000", "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        seen = b""
-        while b"loss=" not in seen:  # the progress bar moves
-            seen += os.read(process.stderr.fileno(), 4096) or pytest.fail(f"it ended itself: {seen.decode()}")
-        process.send_signal(which)
-        deadline = time.monotonic() + 30
-        rest = process.stderr.read().decode()
-        assert process.wait(max(1, deadline - time.monotonic())) == code
-    assert "Traceback" not in rest
+    with started(command, tmp_path / "log") as run:
+        run.wait_for("loss=")  # the progress bar moves
+        assert run.end(which) == code
+        assert "Traceback" not in run.log.read_text()
     assert list(out.iterdir()) == []
 
 

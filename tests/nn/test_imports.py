@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.waiting import LIMIT
+
 
 def test_importing_gradloom_imports_neither():
     program = """
@@ -11,7 +13,7 @@ import gradloom
 assert not [name for name in sys.modules if name.startswith(("gradloom.nn", "gradloom.optim"))]
 assert gradloom.nn.Linear and gradloom.optim.SGD
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
 
 

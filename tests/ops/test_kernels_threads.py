@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradloom.kernels import _gemm, _threads
+from tests.waiting import LIMIT, forked, in_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -52,17 +53,8 @@ def test_shares_within_shares(threads):
 
 
 def test_callers_in_several_threads(threads):
-    results = {}
-
-    def caller(i):
-        results[i] = _threads.share(lambda j: i * j, range(50))
-
-    callers = [threading.Thread(target=caller, args=(i,)) for i in range(5)]
-    for thread in callers:
-        thread.start()
-    for thread in callers:
-        thread.join()
-    assert results == {i: [i * j for j in range(50)] for i in range(5)}
+    calls = [lambda i=i: _threads.share(lambda j: i * j, range(50)) for i in range(5)]
+    assert in_threads(*calls) == [[i * j for j in range(50)] for i in range(5)]
 
 
 def test_errstate_reaches_the_helpers(threads):
@@ -101,10 +93,7 @@ def test_blas_has_its_threads_again():
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_makes_its_own_threads(threads):
     _threads.share(lambda item: item, range(8))
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if _threads.share(lambda item: item, range(8)) == list(range(8)) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert forked(lambda: _threads.share(lambda item: item, range(8)) != list(range(8))) == 0
 
 
 @pytest.mark.parametrize("count", [0, -1])
@@ -165,9 +154,8 @@ print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.parametrize("environment", [{}, {"MALLOC_TRIM_THRESHOLD_": "131072"}])
 def test_freed_memory_is_kept_unless_the_user_says_otherwise(environment):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    output = subprocess.run(
-        [sys.executable, "-c", KEEPING], env=clean | environment, check=True, capture_output=True, text=True
-    ).stdout.split()
+    command = [sys.executable, "-c", KEEPING]
+    output = subprocess.check_output(command, env=clean | environment, text=True, timeout=LIMIT).split()
     if environment:
         assert output[0] == "False"
     elif output[0] == "True":  # otherwise another C library

@@ -13,6 +13,7 @@ import gradloom
 from gradloom.codegen.cli import main
 from gradloom.codegen.errors import UsageError
 from gradloom.tools.verify import CHECKS, operators_of, verify
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 WRONG = """
@@ -103,16 +104,17 @@ def project(tmp_path):
     (package / "native_functions.yaml").write_text(operators + "\n")
     (package / "derivatives.yaml").write_text("- name" + formulas + "\n")
     (package / "__init__.py").write_text(REGISTER)
-    subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", "generate", "--root", tmp_path], check=True, capture_output=True
-    )
+    run("generate", "--root", tmp_path).check_returncode()
     return tmp_path
 
 
+def run(*arguments, cwd=None):
+    command = [sys.executable, "-m", "gradloom.codegen", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
+
+
 def verify_in(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", "verify", *arguments], cwd=folder, capture_output=True, text=True
-    )
+    return run("verify", *arguments, cwd=folder)
 
 
 def test_a_package_is_verified_in_its_folder_and_by_its_folder(project, tmp_path):
@@ -138,9 +140,7 @@ def test_a_package_that_was_not_generated_anew_is_refused(project):
         operators_of(project)
     done = verify_in(project)
     assert done.returncode == 2 and "run `gradloom generate` first" in done.stderr
-    subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", "generate", "--root", project], check=True, capture_output=True
-    )
+    run("generate", "--root", project).check_returncode()
     assert verify_in(project).returncode == 0
 
 

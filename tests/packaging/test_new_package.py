@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 import zipfile
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from gradloom.codegen.commands import new as new_command
 from gradloom.codegen.errors import UsageError
 from gradloom.codegen.target import installed, project
 from gradloom.ops._registry import RESERVED
+from tests.waiting import started
 
 GRADLOOM = (sys.executable, "-m", "gradloom.codegen")
 
@@ -419,30 +418,17 @@ def test_a_target_is_found_by_folder_and_by_import(myops, monkeypatch):
 
 def test_watch_generates_again_on_save_says_what_is_wrong_and_ends_with_ctrl_c(myops):
     derivatives = myops / "src/myops/derivatives.yaml"
-    log = myops / "log"
-    with open(log, "w") as file:
-        watching = subprocess.Popen([*GRADLOOM, "generate", "--watch"], cwd=myops, stdout=file, stderr=file)
-    try:
-        wait_for(log, "watching")
+    generated = myops / "src/myops/generated/functions/myops.py"
+    with started([*GRADLOOM, "generate", "--watch"], myops / "log", cwd=myops) as watching:
+        watching.wait_for("watching")
         sound = derivatives.read_text()
         derivatives.write_text(sound.replace("/ result", "/ resutl"))
-        wait_for(log, "derivatives.yaml changed")
-        wait_for(log, "unknown name `resutl`")
+        watching.wait_for("derivatives.yaml changed", "unknown name `resutl`")
         derivatives.write_text(sound.replace("(self / result).conj()", "(1.0 * self / result).conj()"))
-        wait_for(myops / "src/myops/generated/functions/myops.py", "(1.0 * self / result)")
+        watching.wait_for("derivatives.yaml changed", "generated ")
+        assert "(1.0 * self / result)" in generated.read_text()
         kernel = myops / "src/myops/kernels/more.py"
         kernel.write_text("def f(x):\n    return x\n")
-        wait_for(log, "more.py changed")
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 0
-        assert "Traceback" not in log.read_text()
-    finally:
-        watching.kill()
-        watching.wait()
-
-
-def wait_for(log, text, seconds=60):
-    end = time.monotonic() + seconds
-    while text not in log.read_text():
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.05)
+        watching.wait_for("more.py changed")
+        assert watching.end() == 0
+        assert "Traceback" not in watching.log.read_text()

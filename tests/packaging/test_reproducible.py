@@ -142,7 +142,7 @@ def installed(builds, tmp_path_factory):
     venv.create(folder / "env", with_pip=False)
     python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     site = Path(subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-                                        text=True).strip())  # fmt: skip
+                                        text=True, timeout=60).strip())  # fmt: skip
     (site / "outer.pth").write_text(sysconfig.get_path("purelib") + "\n" + _of_distribution("numpy") + "\n")
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python,
                "install", "--no-deps", builds["wheel", 0]]  # fmt: skip

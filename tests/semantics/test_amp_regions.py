@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from tests.waiting import LIMIT, in_threads
+
 
 def dtype_of_product(torch):
     return (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
@@ -88,12 +90,8 @@ def test_a_region_may_be_entered_while_it_is_entered(gradloom):
 
 
 def test_a_region_belongs_to_its_thread(torch):
-    found = []
     with torch.autocast("cpu"):
-        thread = threading.Thread(target=lambda: found.append(dtype_of_product(torch)))
-        thread.start()
-        thread.join()
-    assert found == [torch.float32]
+        assert in_threads(lambda: dtype_of_product(torch)) == [torch.float32]
 
 
 def test_a_region_of_another_device_changes_nothing_here(torch):
@@ -238,7 +236,6 @@ def test_regions_are_entered_and_left_by_functions(torch):
 
 def test_threads_may_share_a_decorated_function(gradloom):
     meet = threading.Barrier(3)
-    found = []
 
     @gradloom.autocast("cpu")
     def product():
@@ -246,14 +243,9 @@ def test_threads_may_share_a_decorated_function(gradloom):
         return dtype_of_product(gradloom)
 
     def call():
-        found.append((product(), dtype_of_product(gradloom), gradloom.is_autocast_enabled("cpu")))
+        return product(), dtype_of_product(gradloom), gradloom.is_autocast_enabled("cpu")
 
-    threads = [threading.Thread(target=call) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [(gradloom.bfloat16, gradloom.float32, False)] * 3
+    assert in_threads(*[call] * 3) == [(gradloom.bfloat16, gradloom.float32, False)] * 3
 
 
 def test_a_program_that_never_casts_does_not_import_autocast(gradloom):
@@ -264,4 +256,5 @@ def test_a_program_that_never_casts_does_not_import_autocast(gradloom):
         "import sys, gradloom as torch; (torch.ones(2, requires_grad=True) @ torch.ones(2)).backward(); "
         "print([name for name in sys.modules if name.startswith(('gradloom.amp', 'gradloom.cpu'))])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
+    assert done.stdout.strip() == "[]"

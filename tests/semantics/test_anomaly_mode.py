@@ -10,6 +10,8 @@ import weakref
 
 import pytest
 
+from tests.waiting import Running, in_threads
+
 
 @pytest.fixture(autouse=True)
 def switched_off_again(torch):
@@ -265,18 +267,15 @@ def test_the_mode_belongs_to_all_threads(torch, anomaly):
         assert left.wait(10)
         seen.append(torch.is_anomaly_enabled())
 
-    older = threading.Thread(target=look)
-    older.start()
+    older = Running(look)
     assert running.wait(10)
     running.clear()
     with anomaly():
         entered.set()
         assert running.wait(10)
-        newer = threading.Thread(target=lambda: seen.append(torch.is_anomaly_enabled()))
-        newer.start()
-        newer.join()
+        seen += in_threads(torch.is_anomaly_enabled)
     left.set()
-    older.join()
+    older.result()
     assert seen == [False, True, True, False]
 
 

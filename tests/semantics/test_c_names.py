@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from importlib import import_module
 
 import pytest
+
+from tests.waiting import in_threads
 
 
 @pytest.fixture
@@ -93,11 +94,7 @@ class TestState:
         change(not default)
         try:
             assert tell() is not default
-            elsewhere = []
-            thread = threading.Thread(target=lambda: elsewhere.append(tell()))
-            thread.start()
-            thread.join()
-            assert elsewhere == [default]
+            assert in_threads(tell) == [default]
         finally:
             change(default)
 

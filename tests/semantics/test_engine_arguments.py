@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.waiting import LIMIT
+
 ONE_ELEMENT = "grad can be implicitly created only for scalar outputs"
 
 
@@ -270,7 +272,8 @@ def test_backward_with_create_graph_warns_of_the_cycle_it_makes_once(torch):
         "        a.grad = None\n"
         "print([str(w.message)[:44] for w in seen])\n"
     )
-    found = subprocess.run([sys.executable, "-c", program.format(torch.__name__)], capture_output=True, text=True)
+    command = [sys.executable, "-c", program.format(torch.__name__)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert found.stdout == "['Using backward() with create_graph=True will']\n", found.stderr
 
 

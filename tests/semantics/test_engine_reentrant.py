@@ -1,10 +1,11 @@
 """Backward passes inside backward passes, callbacks, queries about the running pass, and exceptions."""
 
 import gc
-import threading
 import weakref
 
 import pytest
+
+from tests.waiting import in_threads
 
 
 def leaf(torch, *values):
@@ -371,11 +372,7 @@ def test_an_exception_in_a_thread_stays_there(torch):
             caught.append(error)
 
     caught = []
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[work] * 4)
     assert len(caught) == 4
     x = leaf(torch, 1.0)
     (x * 2).sum().backward()

@@ -2,8 +2,11 @@
 
 import sys
 import threading
+from functools import partial
 
 import pytest
+
+from tests.waiting import Running, in_threads
 
 THREADS, ROUNDS = 8, 40
 
@@ -18,22 +21,13 @@ def threads_that_take_turns_often():
 
 def together(work, count=THREADS):
     """Run `work(number)` in `count` threads that start at once; raise what one of them raised."""
-    barrier, failures = threading.Barrier(count), []
+    barrier = threading.Barrier(count)
 
     def call(number):
-        barrier.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            failures.append(error)
+        barrier.wait(60)
+        work(number)
 
-    threads = [threading.Thread(target=call, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    in_threads(*(partial(call, number) for number in range(count)))
 
 
 def test_threads_with_graphs_of_their_own_add_to_one_leaf(torch):
@@ -163,13 +157,12 @@ def test_modes_and_passes_belong_to_their_threads(torch):
         leave.wait(10)
 
     y.register_hook(hook)
-    thread = threading.Thread(target=lambda: y.sum().backward())
-    thread.start()
+    thread = Running(lambda: y.sum().backward())
     assert inside.wait(10)
     seen.append((torch.is_grad_enabled(), torch._C._current_graph_task_id()))
     with torch.no_grad():
         leave.set()
-        thread.join()
+        thread.result()
     assert seen == [(True, -1)] and x.grad.tolist() == [2.0, 2.0]
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.waiting import in_threads
+
 
 def leaf(torch, *values):
     return torch.tensor(list(values), requires_grad=True)
@@ -123,24 +125,17 @@ def test_second_derivatives_of_one_input_go_through_what_both_need(torch):
 
 
 def test_passes_of_several_threads_ask_one_graph_for_different_inputs(torch):
-    from threading import Thread
-
     a, b = leaf(torch, 2.0), leaf(torch, 3.0)
     y = a * 1
     for _ in range(50):
         y = y * b
-    found = {}
 
-    def run(name, inputs):
-        found[name] = [torch.autograd.grad(y, inputs, retain_graph=True) for _ in range(20)]
+    def run(*inputs):
+        return [torch.autograd.grad(y, inputs, retain_graph=True) for _ in range(20)]
 
-    threads = [Thread(target=run, args=item) for item in (("a", [a]), ("b", [b]), ("both", [a, b]))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(g == found["a"][0] for g in found["a"]) and all(g == found["b"][0] for g in found["b"])
-    assert found["both"][0] == (*found["a"][0], *found["b"][0])
+    first, second, both = in_threads(lambda: run(a), lambda: run(b), lambda: run(a, b))
+    assert all(g == first[0] for g in first) and all(g == second[0] for g in second)
+    assert both[0] == (*first[0], *second[0])
 
 
 def test_the_hooks_of_a_root_see_its_gradient_even_if_nothing_is_wanted_of_it(torch):

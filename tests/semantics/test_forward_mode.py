@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.waiting import in_threads
+
 
 @pytest.fixture
 def fw(torch):
@@ -295,16 +297,10 @@ def test_saved_outputs_carry_their_tangent_into_backward(torch, fw):
 
 
 def test_other_threads_see_the_level(torch, fw, pair):
-    from threading import Thread
-
     x, t = pair
-    found = []
     with fw.dual_level():
         dual = fw.make_dual(x, t)
-        thread = Thread(target=lambda: found.append(tangent(fw, dual * 2)))
-        thread.start()
-        thread.join()
-    assert found == [[20.0, 40.0, 60.0]]
+        assert in_threads(lambda: tangent(fw, dual * 2)) == [[20.0, 40.0, 60.0]]
 
 
 def test_requires_grad_of_a_dual_tensor(torch, fw, pair):

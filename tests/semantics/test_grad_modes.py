@@ -1,9 +1,10 @@
 """no_grad, enable_grad, set_grad_enabled and inference_mode: blocks, statements and decorators; inference tensors."""
 
 import asyncio
-import threading
 
 import pytest
+
+from tests.waiting import in_threads
 
 
 @pytest.fixture
@@ -86,12 +87,8 @@ def test_an_object_serves_several_blocks_one_after_another(torch):
 
 
 def test_modes_belong_to_the_thread(torch):
-    seen = []
     with torch.inference_mode():
-        thread = threading.Thread(target=lambda: seen.append(modes(torch)))
-        thread.start()
-        thread.join()
-    assert seen == [(True, False)]
+        assert in_threads(lambda: modes(torch)) == [(True, False)]
 
 
 def test_the_classes_live_in_grad_mode(torch):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+
+from tests.waiting import in_threads
 
 
 def profiled(torch, program, **options):
@@ -322,9 +322,7 @@ def test_optimizers_are_blocks(torch):
 
 def test_other_threads_are_not_recorded(torch):
     def program():
-        thread = threading.Thread(target=lambda: torch.ones(3).exp())
-        thread.start()
-        thread.join()
+        in_threads(lambda: torch.ones(3).exp())
         torch.ones(3).cos()
 
     events, _ = profiled(torch, program)

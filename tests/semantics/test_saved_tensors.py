@@ -4,11 +4,12 @@ Every handle (`_raw_saved_*`) here is used while its node is alive: PyTorch's ow
 """
 
 import gc
-import threading
 import weakref
 from importlib import import_module
 
 import pytest
+
+from tests.waiting import in_threads
 
 
 @pytest.fixture
@@ -91,9 +92,7 @@ def test_the_hooks_belong_to_the_block_also_when_it_raises(graph, x):
 def test_the_hooks_belong_to_the_thread(graph, x):
     log = Log()
     with graph.saved_tensors_hooks(log.pack, log.unpack):
-        thread = threading.Thread(target=x.exp)
-        thread.start()
-        thread.join()
+        in_threads(x.exp)
     assert log == []
 
 

@@ -6,6 +6,8 @@ from importlib import import_module
 
 import pytest
 
+from tests.waiting import in_threads
+
 
 @pytest.fixture
 def dispatch(torch):
@@ -324,10 +326,6 @@ def test_custom_operators_are_seen_whole_and_answered_by_rules(torch, Log):
 
 
 def test_another_thread_has_no_modes(torch, Log):
-    import threading
-
     with Log() as mode:
-        thread = threading.Thread(target=lambda: torch.ones(2) + 1)
-        thread.start()
-        thread.join()
+        in_threads(lambda: torch.ones(2) + 1)
     assert mode.log == []

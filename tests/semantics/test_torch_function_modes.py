@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+
+from tests.waiting import in_threads
 
 
 @pytest.fixture
@@ -317,14 +317,11 @@ def test_a_mode_is_back_after_an_error_in_its_answer(torch):
 
 
 def test_modes_belong_to_their_thread(torch, Logging):
-    found = []
     with Logging() as mode:
-        thread = threading.Thread(target=lambda: found.append(torch.ones(2).sum().item()))
-        thread.start()
-        thread.join()
+        assert in_threads(lambda: torch.ones(2).sum().item()) == [2.0]
         assert mode.log == []
         torch.ones(2)
-    assert mode.log == [torch.ones] and found == [2.0]
+    assert mode.log == [torch.ones]
 
 
 def test_the_stack_of_modes_can_be_asked_for(torch, Logging):

@@ -18,6 +18,7 @@ from gradloom.tools.explain import UnknownName, explain
 from gradloom.tools.explain.facts import saved_fields
 from gradloom.tools.explain.library import libraries, library
 from gradloom.tools.explain.lookup import find
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 
@@ -323,13 +324,14 @@ def test_the_command_prints_where_the_signs_of_mathematics_are_missing():
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         cwd=ROOT,
+        timeout=LIMIT,
     )
     assert done.returncode == 0 and b"?L/?x = g ? z*" in done.stdout and not done.stderr
 
 
 def test_the_command_may_be_cut_short():
     command = f"{sys.executable} -m gradloom.codegen explain conv2d | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "== conv2d ==\n", "")
 
 
@@ -338,5 +340,5 @@ def test_explain_is_imported_only_when_it_is_asked_for():
         "import sys, gradloom; assert 'gradloom.tools' not in sys.modules and 'pygments' not in sys.modules; "
         "gradloom.explain; assert 'gradloom.tools.explain' in sys.modules and 'pygments' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)
     assert gradloom.explain is explain

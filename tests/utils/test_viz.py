@@ -14,6 +14,7 @@ import pytest
 import gradloom
 from gradloom import nn
 from gradloom.utils import viz
+from tests.waiting import LIMIT
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
 
@@ -391,7 +392,7 @@ def test_it_is_there_without_an_import_of_its_own():
         "import sys, gradloom; assert 'gradloom.utils.viz' not in sys.modules; "
         "gradloom.utils.viz.graph(gradloom.ones(2, requires_grad=True)); assert 'viz' in dir(gradloom.utils)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)
     with pytest.raises(AttributeError, match="module 'gradloom.utils' has no attribute 'vis'"):
         _ = gradloom.utils.vis
 
@@ -401,7 +402,7 @@ def test_the_graphviz_package_is_used_only_when_asked_for(monkeypatch):
         "import sys, gradloom; from gradloom.utils import viz; "
         "viz.graph(gradloom.ones(2, requires_grad=True).exp()).dot; assert 'graphviz' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT)
     graphviz = pytest.importorskip("graphviz")
     picture = viz.graph(chain())
     assert isinstance(picture.source(), graphviz.Source) and picture.source().source == picture.dot
