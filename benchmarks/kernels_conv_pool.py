@@ -16,7 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gradloom.kernels import _threads, conv, pool
+from gradloom.kernels._common import threads
+from gradloom.kernels.conv import convolution as conv
+from gradloom.kernels.pool import pooling as pool
 
 try:
     import torch
@@ -72,7 +74,7 @@ def pieces(batch: int) -> dict[str, Piece]:
 def use(contender: str) -> None:
     library, _, count = contender.partition("-")
     if library == "gradloom":
-        _threads.set_num_threads(int(count))
+        threads.set_num_threads(int(count))
     elif torch is not None:
         torch.set_num_threads(int(count))
 

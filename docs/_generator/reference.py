@@ -97,15 +97,19 @@ class Overload:
     def implementation(self) -> str:
         """What computes it: an array expression, or a link to the function."""
         if self.native.composite is not None:
-            return f"{self._function('composite', self.native.composite)}, made of other operators"
+            module = self.native.composite_module or ""
+            return f"{self._function('composite', module, self.native.composite)}, made of other operators"
         kernel = self.native.kernel
         assert kernel is not None
-        return code(kernel.source) if kernel.kind == "expression" else str(self._function("kernels", kernel.source))
+        if kernel.kind == "expression":
+            return code(kernel.source)
+        ((dotted, module),) = kernel.modules
+        return str(self._function("kernels", module, dotted))
 
-    def _function(self, room: str, dotted: str) -> Link:
-        family, function = dotted.split(".")
-        place = self.definitions.find(room, family, function)
-        return Link(f"{room}/{place.path.name}: {function}", place.shown, place.line)
+    def _function(self, room: str, module: str, dotted: str) -> Link:
+        function = dotted.partition(".")[2]
+        place = self.definitions.find(room, module, function)
+        return Link(f"{room}/{module.replace('.', '/')}.py: {function}", place.shown, place.line)
 
     @property
     def node(self) -> str | None:

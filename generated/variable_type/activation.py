@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import activation as kernels_activation
+from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, log_softmax_jvp, mish_second, silu_second, softmax_backward_jvp, softmax_jvp, softplus_second
 from gradloom.generated.functions.activation import (
@@ -100,7 +100,7 @@ def relu(input, *, out=None):
     if out is not None:
         return write_out(relu, (input,), out, "same_dtype")
     try:
-        result_ = kernels_activation.relu(self_)
+        result_ = kernels_activation_piecewise.relu(self_)
     except REFUSALS as error:
         raise refusal(error, 'relu', self_) from None
     if result_.__class__ is not ndarray:
@@ -173,7 +173,7 @@ def relu_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_activation.relu_(self_)
+    kernels_activation_piecewise.relu_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -265,7 +265,7 @@ def threshold(input, threshold, value, *, out=None):
     if out is not None:
         return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
     try:
-        result_ = kernels_activation.threshold(self_, threshold, value)
+        result_ = kernels_activation_piecewise.threshold(self_, threshold, value)
     except REFUSALS as error:
         raise refusal(error, 'threshold', self_) from None
     if result_.__class__ is not ndarray:
@@ -351,7 +351,7 @@ def threshold_(input, threshold, value):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.threshold(self_, threshold, value)
+        changed = kernels_activation_piecewise.threshold(self_, threshold, value)
     except REFUSALS as error:
         raise refusal(error, 'threshold', self_) from None
     write_inplace(self_, changed)
@@ -400,7 +400,7 @@ def threshold_backward(grad_output, self, threshold):
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
-        result_ = kernels_activation.threshold_backward(grad_output_, self_, threshold)
+        result_ = kernels_activation_piecewise.threshold_backward(grad_output_, self_, threshold)
     except REFUSALS as error:
         raise refusal(error, 'threshold_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:
@@ -471,7 +471,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     if out is not None:
         return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
     try:
-        result_ = kernels_activation.hardtanh(self_, min_val, max_val)
+        result_ = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
     except REFUSALS as error:
         raise refusal(error, 'hardtanh', self_) from None
     if result_.__class__ is not ndarray:
@@ -556,7 +556,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.hardtanh(self_, min_val, max_val)
+        changed = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
     except REFUSALS as error:
         raise refusal(error, 'hardtanh', self_) from None
     write_inplace(self_, changed)
@@ -602,7 +602,7 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(hardtanh_backward, (grad_output, self, min_val, max_val))
-    result_ = kernels_activation.hardtanh_backward(grad_output_, self_, min_val, max_val)
+    result_ = kernels_activation_piecewise.hardtanh_backward(grad_output_, self_, min_val, max_val)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -672,7 +672,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     if out is not None:
         return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
     try:
-        result_ = kernels_activation.elu(self_, alpha, scale, input_scale)
+        result_ = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
     except REFUSALS as error:
         raise refusal(error, 'elu', self_) from None
     if result_.__class__ is not ndarray:
@@ -759,7 +759,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_activation.elu(self_, alpha, scale, input_scale)
+        changed = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
     except REFUSALS as error:
         raise refusal(error, 'elu', self_) from None
     write_inplace(self_, changed)
@@ -806,7 +806,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(elu_backward, (grad_output, alpha, scale, input_scale, is_result, self_or_result))
-    result_ = kernels_activation.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
+    result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -931,7 +931,7 @@ def celu(input, alpha=1.0, *, out=None):
     if out is not None:
         return write_out(celu, (input, alpha), out, "same_dtype")
     try:
-        result_ = kernels_activation.celu(self_, alpha)
+        result_ = kernels_activation_smooth.celu(self_, alpha)
     except REFUSALS as error:
         raise refusal(error, 'celu', self_) from None
     if result_.__class__ is not ndarray:
@@ -1014,7 +1014,7 @@ def celu_(input, alpha=1.0):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_activation.celu(self_, alpha)
+        changed = kernels_activation_smooth.celu(self_, alpha)
     except REFUSALS as error:
         raise refusal(error, 'celu', self_) from None
     write_inplace(self_, changed)
@@ -1063,7 +1063,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     if out is not None:
         return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
     try:
-        result_ = kernels_activation.leaky_relu(self_, negative_slope)
+        result_ = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
     except REFUSALS as error:
         raise refusal(error, 'leaky_relu', self_) from None
     if result_.__class__ is not ndarray:
@@ -1146,7 +1146,7 @@ def leaky_relu_(input, negative_slope=0.01):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_activation.leaky_relu(self_, negative_slope)
+        changed = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
     except REFUSALS as error:
         raise refusal(error, 'leaky_relu', self_) from None
     write_inplace(self_, changed)
@@ -1193,7 +1193,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(leaky_relu_backward, (grad_output, self, negative_slope, self_is_result))
-    result_ = kernels_activation.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
+    result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1281,7 +1281,7 @@ def _prelu_kernel(input, weight):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_prelu_kernel, (input, weight))
-    result_ = kernels_activation.prelu(self_, weight_)
+    result_ = kernels_activation_piecewise.prelu(self_, weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1353,7 +1353,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_prelu_kernel_backward, (grad_output, self, weight))
-    result0_, result1_ = kernels_activation.prelu_backward(grad_output_, self_, weight_)
+    result0_, result1_ = kernels_activation_piecewise.prelu_backward(grad_output_, self_, weight_)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1431,7 +1431,7 @@ def hardsigmoid(input, *, out=None):
     if out is not None:
         return write_out(hardsigmoid, (input,), out, "same_dtype")
     try:
-        result_ = kernels_activation.hardsigmoid(self_)
+        result_ = kernels_activation_piecewise.hardsigmoid(self_)
     except REFUSALS as error:
         raise refusal(error, 'hardsigmoid', self_) from None
     if result_.__class__ is not ndarray:
@@ -1510,7 +1510,7 @@ def hardsigmoid_(input):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.hardsigmoid(self_)
+        changed = kernels_activation_piecewise.hardsigmoid(self_)
     except REFUSALS as error:
         raise refusal(error, 'hardsigmoid', self_) from None
     write_inplace(self_, changed)
@@ -1554,7 +1554,7 @@ def hardsigmoid_backward(grad_output, self):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(hardsigmoid_backward, (grad_output, self))
-    result_ = kernels_activation.hardsigmoid_backward(grad_output_, self_)
+    result_ = kernels_activation_piecewise.hardsigmoid_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1619,7 +1619,7 @@ def hardswish(input, *, out=None):
         return intercept(hardswish, (input,), out)
     if out is not None:
         return write_out(hardswish, (input,), out, "same_dtype shared")
-    result_ = kernels_activation.hardswish(self_)
+    result_ = kernels_activation_piecewise.hardswish(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1695,7 +1695,7 @@ def hardswish_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_activation.hardswish(self_))
+    write_inplace(self_, kernels_activation_piecewise.hardswish(self_))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1736,7 +1736,7 @@ def hardswish_backward(grad_output, self):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(hardswish_backward, (grad_output, self))
-    result_ = kernels_activation.hardswish_backward(grad_output_, self_)
+    result_ = kernels_activation_piecewise.hardswish_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1811,7 +1811,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
     if out is not None:
         return write_out(hardshrink, (input, lambd), out, "same_dtype")
     try:
-        result_ = kernels_activation.hardshrink(self_, lambd)
+        result_ = kernels_activation_piecewise.hardshrink(self_, lambd)
     except REFUSALS as error:
         raise refusal(error, 'hardshrink', self_) from None
     if result_.__class__ is not ndarray:
@@ -1878,7 +1878,7 @@ def hardshrink_backward(grad_out, self, lambd):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(hardshrink_backward, (grad_out, self, lambd))
-    result_ = kernels_activation.shrink_backward(grad_out_, self_, lambd)
+    result_ = kernels_activation_piecewise.shrink_backward(grad_out_, self_, lambd)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1947,7 +1947,7 @@ def softshrink(input, lambd=0.5, *, out=None):
     if out is not None:
         return write_out(softshrink, (input, lambd), out, "same_dtype")
     try:
-        result_ = kernels_activation.softshrink(self_, lambd)
+        result_ = kernels_activation_piecewise.softshrink(self_, lambd)
     except REFUSALS as error:
         raise refusal(error, 'softshrink', self_) from None
     if result_.__class__ is not ndarray:
@@ -2014,7 +2014,7 @@ def softshrink_backward(grad_output, self, lambd):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(softshrink_backward, (grad_output, self, lambd))
-    result_ = kernels_activation.shrink_backward(grad_output_, self_, lambd)
+    result_ = kernels_activation_piecewise.shrink_backward(grad_output_, self_, lambd)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2083,7 +2083,7 @@ def gelu(input, *, approximate='none', out=None):
     if out is not None:
         return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
     try:
-        result_ = kernels_activation.gelu(self_, approximate)
+        result_ = kernels_activation_smooth.gelu(self_, approximate)
     except REFUSALS as error:
         raise refusal(error, 'gelu', self_) from None
     if result_.__class__ is not ndarray:
@@ -2166,7 +2166,7 @@ def gelu_(input, *, approximate='none'):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.gelu(self_, approximate)
+        changed = kernels_activation_smooth.gelu(self_, approximate)
     except REFUSALS as error:
         raise refusal(error, 'gelu', self_) from None
     write_inplace(self_, changed)
@@ -2216,7 +2216,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
-        result_ = kernels_activation.gelu_backward(grad_output_, self_, approximate)
+        result_ = kernels_activation_smooth.gelu_backward(grad_output_, self_, approximate)
     except REFUSALS as error:
         raise refusal(error, 'gelu_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:
@@ -2292,7 +2292,7 @@ def silu(input, *, out=None):
     if out is not None:
         return write_out(silu, (input,), out, "same_dtype")
     try:
-        result_ = kernels_activation.silu(self_)
+        result_ = kernels_activation_smooth.silu(self_)
     except REFUSALS as error:
         raise refusal(error, 'silu', self_) from None
     if result_.__class__ is not ndarray:
@@ -2371,7 +2371,7 @@ def silu_(input):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.silu(self_)
+        changed = kernels_activation_smooth.silu(self_)
     except REFUSALS as error:
         raise refusal(error, 'silu', self_) from None
     write_inplace(self_, changed)
@@ -2418,7 +2418,7 @@ def silu_backward(grad_output, self):
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
-        result_ = kernels_activation.silu_backward(grad_output_, self_)
+        result_ = kernels_activation_smooth.silu_backward(grad_output_, self_)
     except REFUSALS as error:
         raise refusal(error, 'silu_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:
@@ -2493,7 +2493,7 @@ def mish(input, *, out=None):
     if out is not None:
         return write_out(mish, (input,), out, "same_dtype")
     try:
-        result_ = kernels_activation.mish(self_)
+        result_ = kernels_activation_smooth.mish(self_)
     except REFUSALS as error:
         raise refusal(error, 'mish', self_) from None
     if result_.__class__ is not ndarray:
@@ -2572,7 +2572,7 @@ def mish_(input):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_activation.mish(self_)
+        changed = kernels_activation_smooth.mish(self_)
     except REFUSALS as error:
         raise refusal(error, 'mish', self_) from None
     write_inplace(self_, changed)
@@ -2616,7 +2616,7 @@ def mish_backward(grad_output, self):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(mish_backward, (grad_output, self))
-    result_ = kernels_activation.mish_backward(grad_output_, self_)
+    result_ = kernels_activation_smooth.mish_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2691,7 +2691,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     if out is not None:
         return write_out(softplus, (input, beta, threshold), out, "same_dtype")
     try:
-        result_ = kernels_activation.softplus(self_, beta, threshold)
+        result_ = kernels_activation_smooth.softplus(self_, beta, threshold)
     except REFUSALS as error:
         raise refusal(error, 'softplus', self_) from None
     if result_.__class__ is not ndarray:
@@ -2759,7 +2759,7 @@ def softplus_backward(grad_output, self, beta, threshold):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(softplus_backward, (grad_output, self, beta, threshold))
-    result_ = kernels_activation.softplus_backward(grad_output_, self_, beta, threshold)
+    result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2856,7 +2856,7 @@ def log_sigmoid_forward(input):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(log_sigmoid_forward, (input,))
-    output_, buffer_ = kernels_activation.log_sigmoid_forward(self_)
+    output_, buffer_ = kernels_activation_smooth.log_sigmoid_forward(self_)
     output = None if output_ is None else ops.wrap(output_)
     buffer = None if buffer_ is None else ops.wrap(buffer_)
     if flags == GRAD_OFF:
@@ -2915,7 +2915,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(log_sigmoid_backward, (grad_output, self, buffer))
-    result_ = kernels_activation.log_sigmoid_backward(grad_output_, self_, buffer_)
+    result_ = kernels_activation_smooth.log_sigmoid_backward(grad_output_, self_, buffer_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2990,7 +2990,7 @@ def glu(input, dim, *, out=None):
         return intercept(glu, (input, dim), out)
     if out is not None:
         return write_out(glu, (input, dim), out, "shared")
-    result_ = kernels_activation.glu(self_, dim)
+    result_ = kernels_activation_smooth.glu(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3051,7 +3051,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(glu_backward, (grad_output, self, dim))
-    result_ = kernels_activation.glu_backward(grad_output_, self_, dim)
+    result_ = kernels_activation_smooth.glu_backward(grad_output_, self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3139,7 +3139,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
         return intercept(_softmax, (input, dim, half_to_float), out)
     if out is not None:
         return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-    result_ = kernels_activation.softmax(self_, dim, half_to_float)
+    result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3200,7 +3200,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_softmax_backward_data, (grad_output, output, dim, input_dtype))
-    result_ = kernels_activation.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+    result_ = kernels_activation_softmax.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3265,7 +3265,7 @@ def _safe_softmax(input, dim, dtype):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_safe_softmax, (input, dim, dtype))
-    result_ = kernels_activation.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
+    result_ = kernels_activation_softmax.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3339,7 +3339,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
         return intercept(_log_softmax, (input, dim, half_to_float), out)
     if out is not None:
         return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-    result_ = kernels_activation.log_softmax(self_, dim, half_to_float)
+    result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3400,7 +3400,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_log_softmax_backward_data, (grad_output, output, dim, input_dtype))
-    result_ = kernels_activation.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+    result_ = kernels_activation_softmax.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import conv as kernels_conv
+from gradloom.kernels.conv import convolution as kernels_conv_convolution
 from gradloom.composite import conv as composite_conv
 from gradloom.formulas.conv import convolution_backward_jvp, convolution_jvp
 from gradloom.generated.functions.conv import (
@@ -59,7 +59,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups))
-    result_ = kernels_conv.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
+    result_ = kernels_conv_convolution.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -134,7 +134,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(convolution_backward, (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask))
-    result0_, result1_, result2_ = kernels_conv.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    result0_, result1_, result2_ = kernels_conv_convolution.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
@@ -310,7 +310,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(im2col, (input, kernel_size, dilation, padding, stride))
-    result_ = kernels_conv.im2col(self_, kernel_size, dilation, padding, stride)
+    result_ = kernels_conv_convolution.im2col(self_, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -367,7 +367,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(col2im, (input, output_size, kernel_size, dilation, padding, stride))
-    result_ = kernels_conv.col2im(self_, output_size, kernel_size, dilation, padding, stride)
+    result_ = kernels_conv_convolution.col2im(self_, output_size, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import elementwise as kernels_elementwise
+from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
@@ -175,7 +175,7 @@ def add(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_))
+        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
     except REFUSALS as error:
         raise refusal(error, 'add', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -263,7 +263,7 @@ def add_(input, other, *, alpha=1):
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
-            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_), out=self_)
+            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
             raise refusal(error, 'add', self_, other_) from None
     else:
@@ -271,7 +271,7 @@ def add_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_))
+            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except REFUSALS as error:
             raise refusal(error, 'add', self_, other_) from None
         write_inplace(written, changed)
@@ -319,7 +319,7 @@ def add_Scalar(input, other, alpha, *, out=None):
     if out is not None:
         return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.add_scalar(self_, other, alpha)
+        result_ = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
     except REFUSALS as error:
         raise refusal(error, 'add', self_) from None
     if result_.__class__ is not ndarray:
@@ -384,7 +384,7 @@ def add__Scalar(input, other, alpha):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.add_scalar(self_, other, alpha)
+        changed = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
     except REFUSALS as error:
         raise refusal(error, 'add', self_) from None
     write_inplace(self_, changed)
@@ -434,7 +434,7 @@ def sub(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_numbers((input, other,), ())
     try:
-        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_))
+        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
     except REFUSALS as error:
         raise refusal(error, 'sub', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -522,7 +522,7 @@ def sub_(input, other, *, alpha=1):
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
-            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_), out=self_)
+            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
             raise refusal(error, 'sub', self_, other_) from None
     else:
@@ -530,7 +530,7 @@ def sub_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_))
+            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except REFUSALS as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -578,7 +578,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
     if out is not None:
         return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.sub_scalar(self_, other, alpha)
+        result_ = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
     except REFUSALS as error:
         raise refusal(error, 'sub', self_) from None
     if result_.__class__ is not ndarray:
@@ -643,7 +643,7 @@ def sub__Scalar(input, other, alpha):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.sub_scalar(self_, other, alpha)
+        changed = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
     except REFUSALS as error:
         raise refusal(error, 'sub', self_) from None
     write_inplace(self_, changed)
@@ -685,7 +685,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_numbers((input, other,), ())
     try:
-        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha, other_))
+        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise_arithmetic.scaled(self_, alpha, other_))
     except REFUSALS as error:
         raise refusal(error, 'rsub', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -748,7 +748,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     if out is not None:
         return write_out(rsub_Scalar, (input, other, alpha), out)
     try:
-        result_ = kernels_elementwise.rsub_scalar(self_, other, alpha)
+        result_ = kernels_elementwise_arithmetic.rsub_scalar(self_, other, alpha)
     except REFUSALS as error:
         raise refusal(error, 'rsub', self_) from None
     if result_.__class__ is not ndarray:
@@ -971,7 +971,7 @@ def mul_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.mul_scalar(self_, other)
+        result_ = kernels_elementwise_arithmetic.mul_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'mul', self_) from None
     if result_.__class__ is not ndarray:
@@ -1041,7 +1041,7 @@ def mul__Scalar(input, other):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.mul_scalar(self_, other)
+        changed = kernels_elementwise_arithmetic.mul_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'mul', self_) from None
     write_inplace(written, changed)
@@ -1217,7 +1217,7 @@ def div_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.div_scalar(self_, other)
+        result_ = kernels_elementwise_arithmetic.div_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'div', self_) from None
     if result_.__class__ is not ndarray:
@@ -1287,7 +1287,7 @@ def div__Scalar(input, other):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.div_scalar(self_, other)
+        changed = kernels_elementwise_arithmetic.div_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'div', self_) from None
     write_inplace(written, changed)
@@ -1328,7 +1328,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_exact((input, other,), ())
     try:
-        result_ = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+        result_ = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
     except REFUSALS as error:
         raise refusal(error, 'div', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -1417,7 +1417,7 @@ def div__Tensor_mode(input, other, rounding_mode):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_exact((input, other,), ())
     try:
-        changed = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+        changed = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
     except REFUSALS as error:
         raise refusal(error, 'div', self_, other_) from None
     write_inplace(written, changed)
@@ -1462,7 +1462,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+        result_ = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
     except REFUSALS as error:
         raise refusal(error, 'div', self_) from None
     if result_.__class__ is not ndarray:
@@ -1534,7 +1534,7 @@ def div__Scalar_mode(input, other, rounding_mode):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+        changed = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
     except REFUSALS as error:
         raise refusal(error, 'div', self_) from None
     write_inplace(written, changed)
@@ -1576,7 +1576,7 @@ def floor_divide(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_exact((input, other,), ())
     try:
-        result_ = kernels_elementwise.floor_divide(self_, other_)
+        result_ = kernels_elementwise_arithmetic.floor_divide(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'floor_divide', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -1622,7 +1622,7 @@ def floor_divide_(self, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_exact((self, other,), ())
     try:
-        changed = kernels_elementwise.floor_divide(self_, other_)
+        changed = kernels_elementwise_arithmetic.floor_divide(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'floor_divide', self_, other_) from None
     write_inplace(written, changed)
@@ -1657,7 +1657,7 @@ def floor_divide_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.floor_divide_scalar(self_, other)
+        result_ = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'floor_divide', self_) from None
     if result_.__class__ is not ndarray:
@@ -1693,7 +1693,7 @@ def floor_divide__Scalar(input, other):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.floor_divide_scalar(self_, other)
+        changed = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'floor_divide', self_) from None
     write_inplace(written, changed)
@@ -1726,7 +1726,7 @@ def remainder_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.remainder_scalar(self_, other)
+        result_ = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'remainder', self_) from None
     if result_.__class__ is not ndarray:
@@ -1794,7 +1794,7 @@ def remainder__Scalar(input, other):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.remainder_scalar(self_, other)
+        changed = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'remainder', self_) from None
     write_inplace(written, changed)
@@ -1835,7 +1835,7 @@ def remainder_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.remainder(self_, other_)
+        result_ = kernels_elementwise_arithmetic.remainder(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'remainder', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -1922,7 +1922,7 @@ def remainder__Tensor(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.remainder(self_, other_)
+        changed = kernels_elementwise_arithmetic.remainder(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'remainder', self_, other_) from None
     write_inplace(written, changed)
@@ -1963,7 +1963,7 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = kernels_elementwise.remainder_of_scalar(input, other_)
+        result_ = kernels_elementwise_arithmetic.remainder_of_scalar(input, other_)
     except REFUSALS as error:
         raise refusal(error, 'remainder', other_) from None
     if result_.__class__ is not ndarray:
@@ -2002,7 +2002,7 @@ def fmod_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        result_ = kernels_elementwise.fmod_scalar(self_, other)
+        result_ = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'fmod', self_) from None
     if result_.__class__ is not ndarray:
@@ -2070,7 +2070,7 @@ def fmod__Scalar(input, other):
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
     try:
-        changed = kernels_elementwise.fmod_scalar(self_, other)
+        changed = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'fmod', self_) from None
     write_inplace(written, changed)
@@ -2111,7 +2111,7 @@ def fmod_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.fmod(self_, other_)
+        result_ = kernels_elementwise_arithmetic.fmod(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'fmod', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -2198,7 +2198,7 @@ def fmod__Tensor(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.fmod(self_, other_)
+        changed = kernels_elementwise_arithmetic.fmod(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'fmod', self_, other_) from None
     write_inplace(written, changed)
@@ -2243,7 +2243,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
         self_, = promote((input,), (exponent,))
     try:
-        result_ = kernels_elementwise.pow_scalar(self_, exponent)
+        result_ = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
     except REFUSALS as error:
         raise refusal(error, 'pow', self_) from None
     if result_.__class__ is not ndarray:
@@ -2305,7 +2305,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     if self_.dtype is not exponent_.dtype:
         self_, exponent_ = promote((input, exponent,), ())
     try:
-        result_ = kernels_elementwise.pow(self_, exponent_)
+        result_ = kernels_elementwise_arithmetic.pow(self_, exponent_)
     except REFUSALS as error:
         raise refusal(error, 'pow', self_, exponent_) from None
     if result_.__class__ is not ndarray:
@@ -2390,7 +2390,7 @@ def pow__Scalar(self, exponent):
     if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
         self_, = promote((self,), (exponent,))
     try:
-        changed = kernels_elementwise.pow_scalar(self_, exponent)
+        changed = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
     except REFUSALS as error:
         raise refusal(error, 'pow', self_) from None
     write_inplace(written, changed)
@@ -2448,7 +2448,7 @@ def pow__Tensor(self, exponent):
     if self_.dtype is not exponent_.dtype:
         self_, exponent_ = promote((self, exponent,), ())
     try:
-        changed = kernels_elementwise.pow(self_, exponent_)
+        changed = kernels_elementwise_arithmetic.pow(self_, exponent_)
     except REFUSALS as error:
         raise refusal(error, 'pow', self_, exponent_) from None
     write_inplace(written, changed)
@@ -2494,7 +2494,7 @@ def pow_Scalar(input, exponent, *, out=None):
     if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
         exponent_, = promote((exponent,), (input,))
     try:
-        result_ = kernels_elementwise.pow_of_scalar(input, exponent_)
+        result_ = kernels_elementwise_arithmetic.pow_of_scalar(input, exponent_)
     except REFUSALS as error:
         raise refusal(error, 'pow', exponent_) from None
     if result_.__class__ is not ndarray:
@@ -2562,7 +2562,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
     try:
-        result_ = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+        result_ = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
     except REFUSALS as error:
         raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
     if result_.__class__ is not ndarray:
@@ -2666,7 +2666,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
     try:
-        changed = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+        changed = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
     except REFUSALS as error:
         raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
     write_inplace(written, changed)
@@ -2726,7 +2726,7 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
     try:
-        result_ = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+        result_ = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
     except REFUSALS as error:
         raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
     if result_.__class__ is not ndarray:
@@ -2830,7 +2830,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
     try:
-        changed = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+        changed = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
     except REFUSALS as error:
         raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
     write_inplace(written, changed)
@@ -5333,7 +5333,7 @@ def log1p(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise.log1p(self_)
+        result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
     except REFUSALS as error:
         raise refusal(error, 'log1p', self_) from None
     if result_.__class__ is not ndarray:
@@ -5415,7 +5415,7 @@ def log1p_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise.log1p(self_)
+        changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
     except REFUSALS as error:
         raise refusal(error, 'log1p', self_) from None
     write_inplace(written, changed)
@@ -5596,7 +5596,7 @@ def rsqrt(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.rsqrt(self_)
+        result_ = kernels_elementwise_arithmetic.rsqrt(self_)
     except REFUSALS as error:
         raise refusal(error, 'rsqrt', self_) from None
     if result_.__class__ is not ndarray:
@@ -5673,7 +5673,7 @@ def rsqrt_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.rsqrt(self_)
+        changed = kernels_elementwise_arithmetic.rsqrt(self_)
     except REFUSALS as error:
         raise refusal(error, 'rsqrt', self_) from None
     write_inplace(written, changed)
@@ -6002,7 +6002,7 @@ def abs(input, *, out=None):
     if out is not None:
         return write_out(abs, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.abs(self_)
+        result_ = kernels_elementwise_functions.abs(self_)
     except REFUSALS as error:
         raise refusal(error, 'abs', self_) from None
     if result_.__class__ is not ndarray:
@@ -6081,7 +6081,7 @@ def abs_(input):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_elementwise.abs_of_real(self_)
+        changed = kernels_elementwise_functions.abs_of_real(self_)
     except REFUSALS as error:
         raise refusal(error, 'abs', self_) from None
     write_inplace(self_, changed)
@@ -6127,7 +6127,7 @@ def sgn(input, *, out=None):
     if out is not None:
         return write_out(sgn, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.sgn(self_)
+        result_ = kernels_elementwise_functions.sgn(self_)
     except REFUSALS as error:
         raise refusal(error, 'sgn', self_) from None
     if result_.__class__ is not ndarray:
@@ -6207,7 +6207,7 @@ def sgn_(input):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_elementwise.sgn(self_)
+        changed = kernels_elementwise_functions.sgn(self_)
     except REFUSALS as error:
         raise refusal(error, 'sgn', self_) from None
     write_inplace(self_, changed)
@@ -6254,7 +6254,7 @@ def sign(input, *, out=None):
     if out is not None:
         return write_out(sign, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.sign(self_)
+        result_ = kernels_elementwise_functions.sign(self_)
     except REFUSALS as error:
         raise refusal(error, 'sign', self_) from None
     if result_.__class__ is not ndarray:
@@ -6327,7 +6327,7 @@ def sign_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.sign(self_)
+        changed = kernels_elementwise_functions.sign(self_)
     except REFUSALS as error:
         raise refusal(error, 'sign', self_) from None
     write_inplace(self_, changed)
@@ -6373,7 +6373,7 @@ def floor(input, *, out=None):
     if out is not None:
         return write_out(floor, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.floor(self_)
+        result_ = kernels_elementwise_functions.floor(self_)
     except REFUSALS as error:
         raise refusal(error, 'floor', self_) from None
     if result_.__class__ is not ndarray:
@@ -6446,7 +6446,7 @@ def floor_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.floor(self_)
+        changed = kernels_elementwise_functions.floor(self_)
     except REFUSALS as error:
         raise refusal(error, 'floor', self_) from None
     write_inplace(self_, changed)
@@ -6492,7 +6492,7 @@ def ceil(input, *, out=None):
     if out is not None:
         return write_out(ceil, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.ceil(self_)
+        result_ = kernels_elementwise_functions.ceil(self_)
     except REFUSALS as error:
         raise refusal(error, 'ceil', self_) from None
     if result_.__class__ is not ndarray:
@@ -6565,7 +6565,7 @@ def ceil_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.ceil(self_)
+        changed = kernels_elementwise_functions.ceil(self_)
     except REFUSALS as error:
         raise refusal(error, 'ceil', self_) from None
     write_inplace(self_, changed)
@@ -6611,7 +6611,7 @@ def trunc(input, *, out=None):
     if out is not None:
         return write_out(trunc, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.trunc(self_)
+        result_ = kernels_elementwise_functions.trunc(self_)
     except REFUSALS as error:
         raise refusal(error, 'trunc', self_) from None
     if result_.__class__ is not ndarray:
@@ -6684,7 +6684,7 @@ def trunc_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.trunc(self_)
+        changed = kernels_elementwise_functions.trunc(self_)
     except REFUSALS as error:
         raise refusal(error, 'trunc', self_) from None
     write_inplace(self_, changed)
@@ -6728,7 +6728,7 @@ def round(input, *, out=None):
     if out is not None:
         return write_out(round, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.round(self_)
+        result_ = kernels_elementwise_functions.round(self_)
     except REFUSALS as error:
         raise refusal(error, 'round', self_) from None
     if result_.__class__ is not ndarray:
@@ -6793,7 +6793,7 @@ def round_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.round(self_)
+        changed = kernels_elementwise_functions.round(self_)
     except REFUSALS as error:
         raise refusal(error, 'round', self_) from None
     write_inplace(self_, changed)
@@ -6831,7 +6831,7 @@ def round_decimals(input, decimals, *, out=None):
     if out is not None:
         return write_out(round_decimals, (input, decimals), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.round_decimals(self_, decimals)
+        result_ = kernels_elementwise_functions.round_decimals(self_, decimals)
     except REFUSALS as error:
         raise refusal(error, 'round', self_) from None
     if result_.__class__ is not ndarray:
@@ -6896,7 +6896,7 @@ def round__decimals(input, decimals):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.round_decimals(self_, decimals)
+        changed = kernels_elementwise_functions.round_decimals(self_, decimals)
     except REFUSALS as error:
         raise refusal(error, 'round', self_) from None
     write_inplace(self_, changed)
@@ -6936,7 +6936,7 @@ def frac(input, *, out=None):
     if out is not None:
         return write_out(frac, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.frac(self_)
+        result_ = kernels_elementwise_functions.frac(self_)
     except REFUSALS as error:
         raise refusal(error, 'frac', self_) from None
     if result_.__class__ is not ndarray:
@@ -7009,7 +7009,7 @@ def frac_(input):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
     try:
-        changed = kernels_elementwise.frac(self_)
+        changed = kernels_elementwise_functions.frac(self_)
     except REFUSALS as error:
         raise refusal(error, 'frac', self_) from None
     write_inplace(self_, changed)
@@ -7057,7 +7057,7 @@ def erf(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.erf(self_)
+        result_ = kernels_elementwise_special.erf(self_)
     except REFUSALS as error:
         raise refusal(error, 'erf', self_) from None
     if result_.__class__ is not ndarray:
@@ -7139,7 +7139,7 @@ def erf_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.erf(self_)
+        changed = kernels_elementwise_special.erf(self_)
     except REFUSALS as error:
         raise refusal(error, 'erf', self_) from None
     write_inplace(written, changed)
@@ -7187,7 +7187,7 @@ def erfc(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.erfc(self_)
+        result_ = kernels_elementwise_special.erfc(self_)
     except REFUSALS as error:
         raise refusal(error, 'erfc', self_) from None
     if result_.__class__ is not ndarray:
@@ -7269,7 +7269,7 @@ def erfc_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.erfc(self_)
+        changed = kernels_elementwise_special.erfc(self_)
     except REFUSALS as error:
         raise refusal(error, 'erfc', self_) from None
     write_inplace(written, changed)
@@ -7317,7 +7317,7 @@ def erfinv(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.erfinv(self_)
+        result_ = kernels_elementwise_special.erfinv(self_)
     except REFUSALS as error:
         raise refusal(error, 'erfinv', self_) from None
     if result_.__class__ is not ndarray:
@@ -7399,7 +7399,7 @@ def erfinv_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.erfinv(self_)
+        changed = kernels_elementwise_special.erfinv(self_)
     except REFUSALS as error:
         raise refusal(error, 'erfinv', self_) from None
     write_inplace(written, changed)
@@ -7447,7 +7447,7 @@ def lgamma(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.lgamma(self_)
+        result_ = kernels_elementwise_special.lgamma(self_)
     except REFUSALS as error:
         raise refusal(error, 'lgamma', self_) from None
     if result_.__class__ is not ndarray:
@@ -7529,7 +7529,7 @@ def lgamma_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.lgamma(self_)
+        changed = kernels_elementwise_special.lgamma(self_)
     except REFUSALS as error:
         raise refusal(error, 'lgamma', self_) from None
     write_inplace(written, changed)
@@ -7577,7 +7577,7 @@ def digamma(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.digamma(self_)
+        result_ = kernels_elementwise_special.digamma(self_)
     except REFUSALS as error:
         raise refusal(error, 'digamma', self_) from None
     if result_.__class__ is not ndarray:
@@ -7659,7 +7659,7 @@ def digamma_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.digamma(self_)
+        changed = kernels_elementwise_special.digamma(self_)
     except REFUSALS as error:
         raise refusal(error, 'digamma', self_) from None
     write_inplace(written, changed)
@@ -7705,7 +7705,7 @@ def polygamma(n, self, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((self,), ())
     try:
-        result_ = kernels_elementwise.polygamma(n, self_)
+        result_ = kernels_elementwise_special.polygamma(n, self_)
     except REFUSALS as error:
         raise refusal(error, 'polygamma', self_) from None
     if result_.__class__ is not ndarray:
@@ -7789,7 +7789,7 @@ def polygamma_(self, n):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((self,), ())
     try:
-        changed = kernels_elementwise.polygamma_of(self_, n)
+        changed = kernels_elementwise_special.polygamma_of(self_, n)
     except REFUSALS as error:
         raise refusal(error, 'polygamma', self_) from None
     write_inplace(written, changed)
@@ -7840,7 +7840,7 @@ def mvlgamma(input, p, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.mvlgamma(self_, p)
+        result_ = kernels_elementwise_special.mvlgamma(self_, p)
     except REFUSALS as error:
         raise refusal(error, 'mvlgamma', self_) from None
     if result_.__class__ is not ndarray:
@@ -7926,7 +7926,7 @@ def mvlgamma_(input, p):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.mvlgamma(self_, p)
+        changed = kernels_elementwise_special.mvlgamma(self_, p)
     except REFUSALS as error:
         raise refusal(error, 'mvlgamma', self_) from None
     write_inplace(written, changed)
@@ -7974,7 +7974,7 @@ def sigmoid(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.sigmoid(self_)
+        result_ = kernels_elementwise_special.sigmoid(self_)
     except REFUSALS as error:
         raise refusal(error, 'sigmoid', self_) from None
     if result_.__class__ is not ndarray:
@@ -8051,7 +8051,7 @@ def sigmoid_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.sigmoid(self_)
+        changed = kernels_elementwise_special.sigmoid(self_)
     except REFUSALS as error:
         raise refusal(error, 'sigmoid', self_) from None
     write_inplace(written, changed)
@@ -8103,7 +8103,7 @@ def logit(input, eps=None, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.logit(self_, eps)
+        result_ = kernels_elementwise_special.logit(self_, eps)
     except REFUSALS as error:
         raise refusal(error, 'logit', self_) from None
     if result_.__class__ is not ndarray:
@@ -8189,7 +8189,7 @@ def logit_(input, eps=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.logit(self_, eps)
+        changed = kernels_elementwise_special.logit(self_, eps)
     except REFUSALS as error:
         raise refusal(error, 'logit', self_) from None
     write_inplace(written, changed)
@@ -8237,7 +8237,7 @@ def sinc(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.sinc(self_)
+        result_ = kernels_elementwise_special.sinc(self_)
     except REFUSALS as error:
         raise refusal(error, 'sinc', self_) from None
     if result_.__class__ is not ndarray:
@@ -8319,7 +8319,7 @@ def sinc_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.sinc(self_)
+        changed = kernels_elementwise_special.sinc(self_)
     except REFUSALS as error:
         raise refusal(error, 'sinc', self_) from None
     write_inplace(written, changed)
@@ -8367,7 +8367,7 @@ def deg2rad(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.deg2rad(self_)
+        result_ = kernels_elementwise_functions.deg2rad(self_)
     except REFUSALS as error:
         raise refusal(error, 'deg2rad', self_) from None
     if result_.__class__ is not ndarray:
@@ -8443,7 +8443,7 @@ def deg2rad_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.deg2rad(self_)
+        changed = kernels_elementwise_functions.deg2rad(self_)
     except REFUSALS as error:
         raise refusal(error, 'deg2rad', self_) from None
     write_inplace(written, changed)
@@ -8491,7 +8491,7 @@ def rad2deg(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.rad2deg(self_)
+        result_ = kernels_elementwise_functions.rad2deg(self_)
     except REFUSALS as error:
         raise refusal(error, 'rad2deg', self_) from None
     if result_.__class__ is not ndarray:
@@ -8567,7 +8567,7 @@ def rad2deg_(input):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.rad2deg(self_)
+        changed = kernels_elementwise_functions.rad2deg(self_)
     except REFUSALS as error:
         raise refusal(error, 'rad2deg', self_) from None
     write_inplace(written, changed)
@@ -8615,7 +8615,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     if out is not None:
         return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+        result_ = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
     except REFUSALS as error:
         raise refusal(error, 'nan_to_num', self_) from None
     if result_.__class__ is not ndarray:
@@ -8696,7 +8696,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+        changed = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
     except REFUSALS as error:
         raise refusal(error, 'nan_to_num', self_) from None
     write_inplace(self_, changed)
@@ -8741,7 +8741,7 @@ def frexp(input, *, out=None):
         return intercept(frexp, (input,), out)
     if out is not None:
         return write_out(frexp, (input,), out, "same_dtype")
-    mantissa_, exponent_ = kernels_elementwise.frexp(self_)
+    mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
     mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
     exponent = None if exponent_ is None else ops.wrap(exponent_)
     if flags == GRAD_OFF:
@@ -9065,7 +9065,7 @@ def isposinf(input, *, out=None):
     if out is not None:
         return write_out(isposinf, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.isposinf(self_)
+        result_ = kernels_elementwise_choices.isposinf(self_)
     except REFUSALS as error:
         raise refusal(error, 'isposinf', self_) from None
     if result_.__class__ is not ndarray:
@@ -9102,7 +9102,7 @@ def isneginf(input, *, out=None):
     if out is not None:
         return write_out(isneginf, (input,), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.isneginf(self_)
+        result_ = kernels_elementwise_choices.isneginf(self_)
     except REFUSALS as error:
         raise refusal(error, 'isneginf', self_) from None
     if result_.__class__ is not ndarray:
@@ -9437,7 +9437,7 @@ def lt(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+        result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'lt', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -9498,7 +9498,7 @@ def lt_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+        changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'lt', self_, other_) from None
     write_inplace(written, changed)
@@ -9544,7 +9544,7 @@ def le(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+        result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'le', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -9605,7 +9605,7 @@ def le_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+        changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'le', self_, other_) from None
     write_inplace(written, changed)
@@ -9651,7 +9651,7 @@ def gt(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+        result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'gt', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -9712,7 +9712,7 @@ def gt_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+        changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'gt', self_, other_) from None
     write_inplace(written, changed)
@@ -9758,7 +9758,7 @@ def ge(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+        result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'ge', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -9819,7 +9819,7 @@ def ge_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+        changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'ge', self_, other_) from None
     write_inplace(written, changed)
@@ -10171,7 +10171,7 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = xp.bitwise_and(kernels_elementwise.like(input, other_), other_)
+        result_ = xp.bitwise_and(kernels_elementwise_dtypes.like(input, other_), other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_and', other_) from None
     if result_.__class__ is not ndarray:
@@ -10291,7 +10291,7 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = xp.bitwise_or(kernels_elementwise.like(input, other_), other_)
+        result_ = xp.bitwise_or(kernels_elementwise_dtypes.like(input, other_), other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_or', other_) from None
     if result_.__class__ is not ndarray:
@@ -10411,7 +10411,7 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = xp.bitwise_xor(kernels_elementwise.like(input, other_), other_)
+        result_ = xp.bitwise_xor(kernels_elementwise_dtypes.like(input, other_), other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_xor', other_) from None
     if result_.__class__ is not ndarray:
@@ -10446,7 +10446,7 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.left_shift(self_, other_)
+        result_ = kernels_elementwise_functions.left_shift(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_left_shift', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10486,7 +10486,7 @@ def bitwise_left_shift_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.left_shift(self_, other_)
+        changed = kernels_elementwise_functions.left_shift(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_left_shift', self_, other_) from None
     write_inplace(written, changed)
@@ -10521,7 +10521,7 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = kernels_elementwise.left_shift_of_scalar(input, other_)
+        result_ = kernels_elementwise_functions.left_shift_of_scalar(input, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_left_shift', other_) from None
     if result_.__class__ is not ndarray:
@@ -10556,7 +10556,7 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.right_shift(self_, other_)
+        result_ = kernels_elementwise_functions.right_shift(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_right_shift', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10596,7 +10596,7 @@ def bitwise_right_shift_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.right_shift(self_, other_)
+        changed = kernels_elementwise_functions.right_shift(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_right_shift', self_, other_) from None
     write_inplace(written, changed)
@@ -10631,7 +10631,7 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
     try:
-        result_ = kernels_elementwise.right_shift_of_scalar(input, other_)
+        result_ = kernels_elementwise_functions.right_shift_of_scalar(input, other_)
     except REFUSALS as error:
         raise refusal(error, 'bitwise_right_shift', other_) from None
     if result_.__class__ is not ndarray:
@@ -10666,7 +10666,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if flags and flags & INTERCEPT:
         return intercept(isclose, (input, other, rtol, atol, equal_nan))
     try:
-        result_ = kernels_elementwise.isclose(self_, other_, rtol, atol, equal_nan)
+        result_ = kernels_elementwise_choices.isclose(self_, other_, rtol, atol, equal_nan)
     except REFUSALS as error:
         raise refusal(error, 'isclose', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10710,7 +10710,7 @@ def maximum(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise.compared('maximum', self_), other_)
+        result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise_choices.compared('maximum', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'maximum', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10787,7 +10787,7 @@ def minimum(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise.compared('minimum', self_), other_)
+        result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise_choices.compared('minimum', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'minimum', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10864,7 +10864,7 @@ def fmax(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise.compared('fmax', self_), other_)
+        result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise_choices.compared('fmax', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'fmax', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -10941,7 +10941,7 @@ def fmin(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise.compared('fmin', self_), other_)
+        result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise_choices.compared('fmin', self_), other_)
     except REFUSALS as error:
         raise refusal(error, 'fmin', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11198,7 +11198,7 @@ def hypot(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.hypot(self_, other_)
+        result_ = kernels_elementwise_functions.hypot(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'hypot', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11296,7 +11296,7 @@ def hypot_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.hypot(self_, other_)
+        changed = kernels_elementwise_functions.hypot(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'hypot', self_, other_) from None
     write_inplace(written, changed)
@@ -11349,7 +11349,7 @@ def copysign_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
     try:
-        result_ = kernels_elementwise.copysign(self_, other_)
+        result_ = kernels_elementwise_functions.copysign(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'copysign', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11434,7 +11434,7 @@ def copysign__Tensor(input, other):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
     try:
-        changed = kernels_elementwise.copysign(self_, other_)
+        changed = kernels_elementwise_functions.copysign(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'copysign', self_, other_) from None
     write_inplace(written, changed)
@@ -11475,7 +11475,7 @@ def copysign_Scalar(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.copysign_scalar(self_, other)
+        result_ = kernels_elementwise_functions.copysign_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'copysign', self_) from None
     if result_.__class__ is not ndarray:
@@ -11550,7 +11550,7 @@ def copysign__Scalar(input, other):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.copysign_scalar(self_, other)
+        changed = kernels_elementwise_functions.copysign_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'copysign', self_) from None
     write_inplace(written, changed)
@@ -11594,7 +11594,7 @@ def nextafter(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.nextafter(self_, other_)
+        result_ = kernels_elementwise_functions.nextafter(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'nextafter', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11689,7 +11689,7 @@ def nextafter_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.nextafter(self_, other_)
+        changed = kernels_elementwise_functions.nextafter(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'nextafter', self_, other_) from None
     write_inplace(written, changed)
@@ -11732,7 +11732,7 @@ def heaviside(input, values, *, out=None):
     if out is not None:
         return write_out(heaviside, (input, values), out, "same_dtype")
     try:
-        result_ = kernels_elementwise.heaviside(self_, values_)
+        result_ = kernels_elementwise_functions.heaviside(self_, values_)
     except REFUSALS as error:
         raise refusal(error, 'heaviside', self_, values_) from None
     if result_.__class__ is not ndarray:
@@ -11773,7 +11773,7 @@ def heaviside_(input, values):
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, values,))
     try:
-        changed = kernels_elementwise.heaviside(self_, values_)
+        changed = kernels_elementwise_functions.heaviside(self_, values_)
     except REFUSALS as error:
         raise refusal(error, 'heaviside', self_, values_) from None
     write_inplace(self_, changed)
@@ -11810,7 +11810,7 @@ def gcd(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.gcd(self_, other_)
+        result_ = kernels_elementwise_functions.gcd(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'gcd', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11854,7 +11854,7 @@ def gcd_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.gcd(self_, other_)
+        changed = kernels_elementwise_functions.gcd(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'gcd', self_, other_) from None
     write_inplace(written, changed)
@@ -11891,7 +11891,7 @@ def lcm(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.lcm(self_, other_)
+        result_ = kernels_elementwise_functions.lcm(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'lcm', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11935,7 +11935,7 @@ def lcm_(input, other):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        changed = kernels_elementwise.lcm(self_, other_)
+        changed = kernels_elementwise_functions.lcm(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'lcm', self_, other_) from None
     write_inplace(written, changed)
@@ -11975,7 +11975,7 @@ def xlogy_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
     try:
-        result_ = kernels_elementwise.xlogy(self_, other_)
+        result_ = kernels_elementwise_functions.xlogy(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'xlogy', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -12060,7 +12060,7 @@ def xlogy__Tensor(input, other):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
     try:
-        changed = kernels_elementwise.xlogy(self_, other_)
+        changed = kernels_elementwise_functions.xlogy(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'xlogy', self_, other_) from None
     write_inplace(written, changed)
@@ -12105,7 +12105,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     if other_.dtype.kind not in 'fcV':
         other_, = promote_to_float((other,), ())
     try:
-        result_ = kernels_elementwise.xlogy_of_scalar(input, other_)
+        result_ = kernels_elementwise_functions.xlogy_of_scalar(input, other_)
     except REFUSALS as error:
         raise refusal(error, 'xlogy', other_) from None
     if result_.__class__ is not ndarray:
@@ -12167,7 +12167,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = kernels_elementwise.xlogy_by_scalar(self_, other)
+        result_ = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'xlogy', self_) from None
     if result_.__class__ is not ndarray:
@@ -12243,7 +12243,7 @@ def xlogy__Scalar_Other(input, other):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        changed = kernels_elementwise.xlogy_by_scalar(self_, other)
+        changed = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
     except REFUSALS as error:
         raise refusal(error, 'xlogy', self_) from None
     write_inplace(written, changed)
@@ -12286,7 +12286,7 @@ def logaddexp(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.logaddexp(self_, other_)
+        result_ = kernels_elementwise_functions.logaddexp(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'logaddexp', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -12363,7 +12363,7 @@ def logaddexp2(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = kernels_elementwise.logaddexp2(self_, other_)
+        result_ = kernels_elementwise_functions.logaddexp2(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'logaddexp2', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -12440,7 +12440,7 @@ def ldexp(input, other, *, out=None):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float_exact((input, other,), ())
     try:
-        result_ = kernels_elementwise.ldexp(self_, other_)
+        result_ = kernels_elementwise_functions.ldexp(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'ldexp', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -12532,7 +12532,7 @@ def ldexp_(input, other):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float_exact((input, other,), ())
     try:
-        changed = kernels_elementwise.ldexp(self_, other_)
+        changed = kernels_elementwise_functions.ldexp(self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'ldexp', self_, other_) from None
     write_inplace(written, changed)
@@ -12583,7 +12583,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
     if out is not None:
         return write_out(lerp_Scalar, (input, end, weight), out)
     try:
-        result_ = kernels_elementwise.lerp(self_, end_, weight)
+        result_ = kernels_elementwise_choices.lerp(self_, end_, weight)
     except REFUSALS as error:
         raise refusal(error, 'lerp', self_, end_) from None
     if result_.__class__ is not ndarray:
@@ -12658,7 +12658,7 @@ def lerp__Scalar(input, end, weight):
         self_t = tangent_to_write(input)
         end_t = tangent_of(end)
     try:
-        changed = kernels_elementwise.lerp(self_, end_, weight)
+        changed = kernels_elementwise_choices.lerp(self_, end_, weight)
     except REFUSALS as error:
         raise refusal(error, 'lerp', self_, end_) from None
     write_inplace(self_, changed)
@@ -12702,7 +12702,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
     if out is not None:
         return write_out(lerp_Tensor, (input, end, weight), out)
     try:
-        result_ = kernels_elementwise.lerp(self_, end_, weight_)
+        result_ = kernels_elementwise_choices.lerp(self_, end_, weight_)
     except REFUSALS as error:
         raise refusal(error, 'lerp', self_, end_, weight_) from None
     if result_.__class__ is not ndarray:
@@ -12799,7 +12799,7 @@ def lerp__Tensor(input, end, weight):
         self_p = ops.clone(input)
         state.flags = flags
     try:
-        changed = kernels_elementwise.lerp(self_, end_, weight_)
+        changed = kernels_elementwise_choices.lerp(self_, end_, weight_)
     except REFUSALS as error:
         raise refusal(error, 'lerp', self_, end_, weight_) from None
     write_inplace(self_, changed)
@@ -12853,7 +12853,7 @@ def clamp_Tensor(input, min, max, *, out=None):
     if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
         self_, min_, max_ = promote((input, min, max,), ())
     try:
-        result_ = kernels_elementwise.clamp(self_, min_, max_)
+        result_ = kernels_elementwise_choices.clamp(self_, min_, max_)
     except REFUSALS as error:
         raise refusal(error, 'clamp', self_, min_, max_) from None
     if result_.__class__ is not ndarray:
@@ -12947,7 +12947,7 @@ def clamp__Tensor(input, min, max):
     if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
         self_, min_, max_ = promote((input, min, max,), ())
     try:
-        changed = kernels_elementwise.clamp(self_, min_, max_)
+        changed = kernels_elementwise_choices.clamp(self_, min_, max_)
     except REFUSALS as error:
         raise refusal(error, 'clamp', self_, min_, max_) from None
     write_inplace(written, changed)
@@ -12996,7 +12996,7 @@ def clamp(input, min, max, *, out=None):
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
         self_, = promote((input,), (min, max))
     try:
-        result_ = kernels_elementwise.clamp(self_, min, max)
+        result_ = kernels_elementwise_choices.clamp(self_, min, max)
     except REFUSALS as error:
         raise refusal(error, 'clamp', self_) from None
     if result_.__class__ is not ndarray:
@@ -13074,7 +13074,7 @@ def clamp_(input, min, max):
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
         self_, = promote((input,), (min, max))
     try:
-        changed = kernels_elementwise.clamp(self_, min, max)
+        changed = kernels_elementwise_choices.clamp(self_, min, max)
     except REFUSALS as error:
         raise refusal(error, 'clamp', self_) from None
     write_inplace(written, changed)
@@ -13114,7 +13114,7 @@ def clamp_min(input, min, *, out=None):
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
         self_, = promote((input,), (min,))
     try:
-        result_ = kernels_elementwise.clamp_min(self_, min)
+        result_ = kernels_elementwise_choices.clamp_min(self_, min)
     except REFUSALS as error:
         raise refusal(error, 'clamp_min', self_) from None
     if result_.__class__ is not ndarray:
@@ -13190,7 +13190,7 @@ def clamp_min_(input, min):
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
         self_, = promote((input,), (min,))
     try:
-        changed = kernels_elementwise.clamp_min(self_, min)
+        changed = kernels_elementwise_choices.clamp_min(self_, min)
     except REFUSALS as error:
         raise refusal(error, 'clamp_min', self_) from None
     write_inplace(written, changed)
@@ -13231,7 +13231,7 @@ def clamp_min_Tensor(input, min, *, out=None):
     if self_.dtype is not min_.dtype:
         self_, min_ = promote((input, min,), ())
     try:
-        result_ = kernels_elementwise.clamp_min(self_, min_)
+        result_ = kernels_elementwise_choices.clamp_min(self_, min_)
     except REFUSALS as error:
         raise refusal(error, 'clamp_min', self_, min_) from None
     if result_.__class__ is not ndarray:
@@ -13316,7 +13316,7 @@ def clamp_min__Tensor(input, min):
     if self_.dtype is not min_.dtype:
         self_, min_ = promote((input, min,), ())
     try:
-        changed = kernels_elementwise.clamp_min(self_, min_)
+        changed = kernels_elementwise_choices.clamp_min(self_, min_)
     except REFUSALS as error:
         raise refusal(error, 'clamp_min', self_, min_) from None
     write_inplace(written, changed)
@@ -13361,7 +13361,7 @@ def clamp_max(input, max, *, out=None):
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
         self_, = promote((input,), (max,))
     try:
-        result_ = kernels_elementwise.clamp_max(self_, max)
+        result_ = kernels_elementwise_choices.clamp_max(self_, max)
     except REFUSALS as error:
         raise refusal(error, 'clamp_max', self_) from None
     if result_.__class__ is not ndarray:
@@ -13437,7 +13437,7 @@ def clamp_max_(input, max):
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
         self_, = promote((input,), (max,))
     try:
-        changed = kernels_elementwise.clamp_max(self_, max)
+        changed = kernels_elementwise_choices.clamp_max(self_, max)
     except REFUSALS as error:
         raise refusal(error, 'clamp_max', self_) from None
     write_inplace(written, changed)
@@ -13478,7 +13478,7 @@ def clamp_max_Tensor(input, max, *, out=None):
     if self_.dtype is not max_.dtype:
         self_, max_ = promote((input, max,), ())
     try:
-        result_ = kernels_elementwise.clamp_max(self_, max_)
+        result_ = kernels_elementwise_choices.clamp_max(self_, max_)
     except REFUSALS as error:
         raise refusal(error, 'clamp_max', self_, max_) from None
     if result_.__class__ is not ndarray:
@@ -13563,7 +13563,7 @@ def clamp_max__Tensor(input, max):
     if self_.dtype is not max_.dtype:
         self_, max_ = promote((input, max,), ())
     try:
-        changed = kernels_elementwise.clamp_max(self_, max_)
+        changed = kernels_elementwise_choices.clamp_max(self_, max_)
     except REFUSALS as error:
         raise refusal(error, 'clamp_max', self_, max_) from None
     write_inplace(written, changed)
@@ -13609,7 +13609,7 @@ def where_self(condition, self, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
     try:
-        result_ = kernels_elementwise.where(condition_, self_, other_)
+        result_ = kernels_elementwise_choices.where(condition_, self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'where', condition_, self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -13705,7 +13705,7 @@ def fill_Scalar(input, value, *, out=None):
     if out is not None:
         return write_out(fill_Scalar, (input, value), out)
     try:
-        result_ = kernels_elementwise.fill(self_, value)
+        result_ = kernels_elementwise_functions.fill(self_, value)
     except REFUSALS as error:
         raise refusal(error, 'fill', self_) from None
     if result_.__class__ is not ndarray:
@@ -13762,7 +13762,7 @@ def fill_Tensor(input, value, *, out=None):
     if out is not None:
         return write_out(fill_Tensor, (input, value), out)
     try:
-        result_ = kernels_elementwise.fill(self_, value_)
+        result_ = kernels_elementwise_functions.fill(self_, value_)
     except REFUSALS as error:
         raise refusal(error, 'fill', self_, value_) from None
     if result_.__class__ is not ndarray:
@@ -13836,7 +13836,7 @@ def fill__Scalar(input, value):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_elementwise.fill_(self_, value)
+    kernels_elementwise_functions.fill_(self_, value)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -13886,7 +13886,7 @@ def fill__Tensor(input, value):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         value_t = tangent_of(value)
-    kernels_elementwise.fill_(self_, value_)
+    kernels_elementwise_functions.fill_(self_, value_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -13999,7 +13999,7 @@ def zero_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_elementwise.zero_(self_)
+    kernels_elementwise_functions.zero_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -14043,7 +14043,7 @@ def sigmoid_backward(grad_output, output):
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
     try:
-        result_ = kernels_elementwise.sigmoid_backward(grad_output_, output_)
+        result_ = kernels_elementwise_special.sigmoid_backward(grad_output_, output_)
     except REFUSALS as error:
         raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
     if result_.__class__ is not ndarray:
@@ -14119,7 +14119,7 @@ def tanh_backward(grad_output, output):
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
     try:
-        result_ = kernels_elementwise.tanh_backward(grad_output_, output_)
+        result_ = kernels_elementwise_special.tanh_backward(grad_output_, output_)
     except REFUSALS as error:
         raise refusal(error, 'tanh_backward', grad_output_, output_) from None
     if result_.__class__ is not ndarray:
@@ -14192,7 +14192,7 @@ def logit_backward(grad_output, self, eps=None):
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
-        result_ = kernels_elementwise.logit_backward(grad_output_, self_, eps)
+        result_ = kernels_elementwise_special.logit_backward(grad_output_, self_, eps)
     except REFUSALS as error:
         raise refusal(error, 'logit_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:

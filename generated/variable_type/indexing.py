@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import indexing as kernels_indexing
+from gradloom.kernels.indexing import along_dim as kernels_indexing_along_dim, embedding as kernels_indexing_embedding, masks as kernels_indexing_masks, search as kernels_indexing_search, tensors as kernels_indexing_tensors, vectors as kernels_indexing_vectors
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.formulas.indexing import embedding_bag_jvp, index_reduce_jvp, scatter_reduce_jvp
@@ -97,7 +97,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
         return intercept(masked_fill_Scalar, (input, mask, value), out)
     if out is not None:
         return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
-    result_ = kernels_indexing.masked_fill(self_, mask_, value)
+    result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -161,7 +161,7 @@ def masked_fill__Scalar(self, mask, value):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing.masked_fill_(self_, mask_, value)
+    kernels_indexing_masks.masked_fill_(self_, mask_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -196,7 +196,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
         return intercept(masked_fill_Tensor, (input, mask, value), out)
     if out is not None:
         return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
-    result_ = kernels_indexing.masked_fill(self_, mask_, value_)
+    result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -268,7 +268,7 @@ def masked_fill__Tensor(self, mask, value):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         value_t = tangent_of(value)
-    kernels_indexing.masked_fill_(self_, mask_, value_)
+    kernels_indexing_masks.masked_fill_(self_, mask_, value_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -306,7 +306,7 @@ def index_Tensor(input, indices, *, out=None):
         return intercept(index_Tensor, (input, indices), out)
     if out is not None:
         return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
-    result_ = kernels_indexing.index(self_, indices_)
+    result_ = kernels_indexing_tensors.index(self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -359,7 +359,7 @@ def _unsafe_index_Tensor(input, indices):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_unsafe_index_Tensor, (input, indices))
-    result_ = kernels_indexing.index(self_, indices_)
+    result_ = kernels_indexing_tensors.index(self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -412,7 +412,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_unsafe_masked_index, (input, mask, indices, fill))
-    result_ = kernels_indexing.masked_index(self_, mask_, indices_, fill)
+    result_ = kernels_indexing_tensors.masked_index(self_, mask_, indices_, fill)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -467,7 +467,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_unsafe_masked_index_put_accumulate, (input, mask, indices, values))
-    result_ = kernels_indexing.masked_index_put_accumulate(self_, mask_, indices_, values_)
+    result_ = kernels_indexing_tensors.masked_index_put_accumulate(self_, mask_, indices_, values_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -528,7 +528,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_unsafe_index_put, (input, indices, values, accumulate))
-    result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
+    result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -597,7 +597,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         return intercept(index_add, (input, dim, index, source, alpha), out)
     if out is not None:
         return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
-    result_ = kernels_indexing.index_add(self_, dim, index_, source_, alpha)
+    result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -687,7 +687,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing.index_add_(self_, dim, index_, source_, alpha)
+    kernels_indexing_vectors.index_add_(self_, dim, index_, source_, alpha)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -737,7 +737,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         return intercept(index_reduce, (input, dim, index, source, reduce, include_self), out)
     if out is not None:
         return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
-    result_ = kernels_indexing.index_reduce(self_, dim, index_, source_, reduce, include_self)
+    result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -835,7 +835,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
-    kernels_indexing.index_reduce_(self_, dim, index_, source_, reduce, include_self)
+    kernels_indexing_vectors.index_reduce_(self_, dim, index_, source_, reduce, include_self)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -886,7 +886,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         return intercept(index_copy, (input, dim, index, source), out)
     if out is not None:
         return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
-    result_ = kernels_indexing.index_copy(self_, dim, index_, source_)
+    result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -974,7 +974,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing.index_copy_(self_, dim, index_, source_)
+    kernels_indexing_vectors.index_copy_(self_, dim, index_, source_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1018,7 +1018,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
         return intercept(index_fill_int_Scalar, (input, dim, index, value), out)
     if out is not None:
         return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
-    result_ = kernels_indexing.index_fill(self_, dim, index_, value)
+    result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1084,7 +1084,7 @@ def index_fill__int_Scalar(self, dim, index, value):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing.index_fill_(self_, dim, index_, value)
+    kernels_indexing_vectors.index_fill_(self_, dim, index_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1119,7 +1119,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
         return intercept(index_fill_int_Tensor, (input, dim, index, value), out)
     if out is not None:
         return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
-    result_ = kernels_indexing.index_fill(self_, dim, index_, value_)
+    result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1193,7 +1193,7 @@ def index_fill__int_Tensor(self, dim, index, value):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         value_t = tangent_of(value)
-    kernels_indexing.index_fill_(self_, dim, index_, value_)
+    kernels_indexing_vectors.index_fill_(self_, dim, index_, value_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1232,7 +1232,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
         return intercept(index_put, (input, indices, values, accumulate), out)
     if out is not None:
         return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
-    result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
+    result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1306,7 +1306,7 @@ def index_put_(input, indices, values, accumulate):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         values_t = tangent_of(values)
-    kernels_indexing.index_put_(self_, indices_, values_, accumulate)
+    kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1362,7 +1362,7 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         values_t = tangent_of(values)
-    kernels_indexing.index_put_(self_, indices_, values_, accumulate, unsafe)
+    kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate, unsafe)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1403,7 +1403,7 @@ def masked_scatter(input, mask, source, *, out=None):
         return intercept(masked_scatter, (input, mask, source), out)
     if out is not None:
         return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
-    result_ = kernels_indexing.masked_scatter(self_, mask_, source_)
+    result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1485,7 +1485,7 @@ def masked_scatter_(self, mask, source):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing.masked_scatter_(self_, mask_, source_)
+    kernels_indexing_masks.masked_scatter_(self_, mask_, source_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1527,7 +1527,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(masked_scatter_backward, (grad_output, mask, sizes))
-    result_ = kernels_indexing.masked_scatter_backward(grad_output_, mask_, sizes)
+    result_ = kernels_indexing_masks.masked_scatter_backward(grad_output_, mask_, sizes)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1587,7 +1587,7 @@ def masked_select(input, mask, *, out=None):
         return intercept(masked_select, (input, mask), out)
     if out is not None:
         return write_out(masked_select, (input, mask), out, "same_dtype apart")
-    result_ = kernels_indexing.masked_select(self_, mask_)
+    result_ = kernels_indexing_masks.masked_select(self_, mask_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1653,7 +1653,7 @@ def put(input, index, source, accumulate=False, *, out=None):
         return intercept(put, (input, index, source, accumulate), out)
     if out is not None:
         return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
-    result_ = kernels_indexing.put(self_, index_, source_, accumulate)
+    result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1739,7 +1739,7 @@ def put_(self, index, source, accumulate=False):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing.put_(self_, index_, source_, accumulate)
+    kernels_indexing_along_dim.put_(self_, index_, source_, accumulate)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1785,7 +1785,7 @@ def take(input, index, *, out=None):
         return intercept(take, (input, index), out)
     if out is not None:
         return write_out(take, (input, index), out, "same_dtype apart")
-    result_ = kernels_indexing.take(self_, index_)
+    result_ = kernels_indexing_along_dim.take(self_, index_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1863,7 +1863,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         return intercept(index_select, (input, dim, index), out)
     if out is not None:
         return write_out(index_select, (input, dim, index), out, "same_dtype apart")
-    result_ = kernels_indexing.index_select(self_, dim, index_)
+    result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1929,7 +1929,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
         return intercept(gather, (input, dim, index, sparse_grad), out)
     if out is not None:
         return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
-    result_ = kernels_indexing.gather(self_, dim, index_, sparse_grad)
+    result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1993,7 +1993,7 @@ def scatter_src(input, dim, index, src, *, out=None):
         return intercept(scatter_src, (input, dim, index, src), out)
     if out is not None:
         return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
-    result_ = kernels_indexing.scatter(self_, dim, index_, src_)
+    result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2067,7 +2067,7 @@ def scatter__src(self, dim, index, src):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_indexing.scatter_(self_, dim, index_, src_)
+    kernels_indexing_along_dim.scatter_(self_, dim, index_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2105,7 +2105,7 @@ def scatter_value(input, dim, index, value, *, out=None):
         return intercept(scatter_value, (input, dim, index, value), out)
     if out is not None:
         return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
-    result_ = kernels_indexing.scatter_value(self_, dim, index_, value)
+    result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2171,7 +2171,7 @@ def scatter__value(self, dim, index, value):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing.scatter_value_(self_, dim, index_, value)
+    kernels_indexing_along_dim.scatter_value_(self_, dim, index_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2201,7 +2201,7 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
         return intercept(scatter_reduce_overload, (input, dim, index, src, reduce), out)
     if out is not None:
         return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
-    result_ = kernels_indexing.scatter_operation(self_, dim, index_, src_, reduce)
+    result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2231,7 +2231,7 @@ def scatter__reduce(self, dim, index, src, reduce):
         return intercept(scatter__reduce, (self, dim, index, src, reduce))
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index, src,))
-    kernels_indexing.scatter_operation_(self_, dim, index_, src_, reduce)
+    kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, src_, reduce)
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
@@ -2254,7 +2254,7 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
         return intercept(scatter_value_reduce, (input, dim, index, value, reduce), out)
     if out is not None:
         return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
-    result_ = kernels_indexing.scatter_operation(self_, dim, index_, value, reduce)
+    result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2284,7 +2284,7 @@ def scatter__value_reduce(self, dim, index, value, reduce):
         return intercept(scatter__value_reduce, (self, dim, index, value, reduce))
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index,))
-    kernels_indexing.scatter_operation_(self_, dim, index_, value, reduce)
+    kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, value, reduce)
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
@@ -2316,7 +2316,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
         return intercept(scatter_add, (input, dim, index, src), out)
     if out is not None:
         return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
-    result_ = kernels_indexing.scatter_add(self_, dim, index_, src_)
+    result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2402,7 +2402,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_indexing.scatter_add_(self_, dim, index_, src_)
+    kernels_indexing_along_dim.scatter_add_(self_, dim, index_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2452,7 +2452,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         return intercept(scatter_reduce, (input, dim, index, src, reduce, include_self), out)
     if out is not None:
         return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
-    result_ = kernels_indexing.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
+    result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2550,7 +2550,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
-    kernels_indexing.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
+    kernels_indexing_along_dim.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2594,7 +2594,7 @@ def nonzero(input, *, out=None):
         return intercept(nonzero, (input,), out)
     if out is not None:
         return write_out(nonzero, (input,), out, "same_dtype apart")
-    result_ = kernels_indexing.nonzero(self_)
+    result_ = kernels_indexing_masks.nonzero(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2634,7 +2634,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
         return intercept(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
     if out is not None:
         return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
-    result_ = kernels_indexing.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
+    result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2728,7 +2728,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         return intercept(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
     if out is not None:
         return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
-    result_ = kernels_indexing.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
+    result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2803,7 +2803,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    kernels_indexing.embedding_renorm_(self_, indices_, max_norm, norm_type)
+    kernels_indexing_embedding.embedding_renorm_(self_, indices_, max_norm, norm_type)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2863,7 +2863,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_embedding_bag, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx))
-    result0_, result1_, result2_, result3_ = kernels_indexing.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
+    result0_, result1_, result2_, result3_ = kernels_indexing_embedding.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
@@ -2940,7 +2940,7 @@ def one_hot(input, num_classes=-1):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(one_hot, (input, num_classes))
-    result_ = kernels_indexing.one_hot(self_, num_classes)
+    result_ = kernels_indexing_embedding.one_hot(self_, num_classes)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2976,7 +2976,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
         return intercept(nonzero_static, (input, size, fill_value), out)
     if out is not None:
         return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
-    result_ = kernels_indexing.nonzero_static(self_, size, fill_value)
+    result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3054,7 +3054,7 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
         return intercept(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
         return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-    result_ = kernels_indexing.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
+    result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3080,7 +3080,7 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
         return intercept(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
         return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-    result_ = kernels_indexing.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
+    result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3106,7 +3106,7 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
         return intercept(bucketize_Tensor, (input, boundaries, out_int32, right), out)
     if out is not None:
         return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
-    result_ = kernels_indexing.bucketize(self_, boundaries_, out_int32, right)
+    result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3132,7 +3132,7 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
         return intercept(bucketize_Scalar, (input, boundaries, out_int32, right), out)
     if out is not None:
         return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
-    result_ = kernels_indexing.bucketize(input, boundaries_, out_int32, right)
+    result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3158,7 +3158,7 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
         return intercept(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing.isin(elements_, test_elements_, assume_unique, invert)
+    result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3184,7 +3184,7 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
         return intercept(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing.isin(elements_, test_element, assume_unique, invert)
+    result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3210,7 +3210,7 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
         return intercept(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing.isin(element, test_elements_, assume_unique, invert)
+    result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import loss as kernels_loss
+from gradloom.kernels.loss import classes as kernels_loss_classes, ctc as kernels_loss_ctc, pointwise as kernels_loss_pointwise
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 from gradloom.generated.functions.loss import (
@@ -86,7 +86,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
         return intercept(mse_loss, (input, target, reduction), out)
     if out is not None:
         return write_out(mse_loss, (input, target, reduction), out, "shared")
-    result_ = kernels_loss.mse_loss(self_, target_, reduction)
+    result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -161,7 +161,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(mse_loss_backward, (grad_output, self, target, reduction))
-    result_ = kernels_loss.mse_loss_backward(grad_output_, self_, target_, reduction)
+    result_ = kernels_loss_pointwise.mse_loss_backward(grad_output_, self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -270,7 +270,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
         return intercept(smooth_l1_loss, (input, target, reduction, beta), out)
     if out is not None:
         return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
-    result_ = kernels_loss.smooth_l1_loss(self_, target_, reduction, beta)
+    result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -346,7 +346,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(smooth_l1_loss_backward, (grad_output, self, target, reduction, beta))
-    result_ = kernels_loss.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
+    result_ = kernels_loss_pointwise.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -431,7 +431,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
         return intercept(huber_loss, (input, target, reduction, delta), out)
     if out is not None:
         return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
-    result_ = kernels_loss.huber_loss(self_, target_, reduction, delta)
+    result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -507,7 +507,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(huber_loss_backward, (grad_output, self, target, reduction, delta))
-    result_ = kernels_loss.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
+    result_ = kernels_loss_pointwise.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -590,7 +590,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
         return intercept(soft_margin_loss, (input, target, reduction), out)
     if out is not None:
         return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
-    result_ = kernels_loss.soft_margin_loss(self_, target_, reduction)
+    result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -659,7 +659,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(soft_margin_loss_backward, (grad_output, self, target, reduction))
-    result_ = kernels_loss.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
+    result_ = kernels_loss_pointwise.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -740,7 +740,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
         return intercept(binary_cross_entropy, (input, target, weight, reduction), out)
     if out is not None:
         return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
-    result_ = kernels_loss.binary_cross_entropy(self_, target_, weight_, reduction)
+    result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -819,7 +819,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(binary_cross_entropy_backward, (grad_output, self, target, weight, reduction))
-    result_ = kernels_loss.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
+    result_ = kernels_loss_pointwise.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -906,7 +906,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(binary_cross_entropy_with_logits, (input, target, weight, pos_weight, reduction))
-    result_ = kernels_loss.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
+    result_ = kernels_loss_pointwise.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -987,7 +987,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
         return intercept(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
     if out is not None:
         return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
-    result_ = kernels_loss.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
+    result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1060,7 +1060,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(multi_margin_loss_backward, (grad_output, self, target, p, margin, weight, reduction))
-    result_ = kernels_loss.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
+    result_ = kernels_loss_classes.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1167,7 +1167,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(multilabel_margin_loss_forward, (input, target, reduction))
-    output_, is_target_ = kernels_loss.multilabel_margin_loss_forward(self_, target_, reduction)
+    output_, is_target_ = kernels_loss_classes.multilabel_margin_loss_forward(self_, target_, reduction)
     output = None if output_ is None else ops.wrap(output_)
     is_target = None if is_target_ is None else ops.wrap(is_target_)
     if flags == GRAD_OFF:
@@ -1231,7 +1231,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(multilabel_margin_loss_backward, (grad_output, self, target, reduction, is_target))
-    result_ = kernels_loss.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
+    result_ = kernels_loss_classes.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1523,7 +1523,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(nll_loss_forward, (input, target, weight, reduction, ignore_index))
-    output_, total_weight_ = kernels_loss.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
+    output_, total_weight_ = kernels_loss_classes.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
@@ -1589,7 +1589,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(nll_loss_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
-    result_ = kernels_loss.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+    result_ = kernels_loss_classes.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1686,7 +1686,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(nll_loss2d_forward, (input, target, weight, reduction, ignore_index))
-    output_, total_weight_ = kernels_loss.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
+    output_, total_weight_ = kernels_loss_classes.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
@@ -1752,7 +1752,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(nll_loss2d_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
-    result_ = kernels_loss.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+    result_ = kernels_loss_classes.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1864,7 +1864,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_ctc_loss, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
-    result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
+    result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1910,7 +1910,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_ctc_loss_Tensor, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
-    result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
+    result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1953,7 +1953,7 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_ctc_loss_backward, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
-    result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+    result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1981,7 +1981,7 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_ctc_loss_backward_Tensor, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
-    result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+    result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

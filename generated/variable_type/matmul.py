@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -28,7 +28,7 @@ from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import matmul as kernels_matmul
-from gradloom.composite import matmul as composite_matmul
+from gradloom.composite.matmul import einsum as composite_matmul_einsum, products as composite_matmul_products
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.generated.functions.matmul import (
     AddbmmBackward0,
@@ -1287,10 +1287,10 @@ def cross(input, other, dim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cross, (input, other, dim), out, composite_matmul.cross)
+        return intercept(cross, (input, other, dim), out, composite_matmul_products.cross)
     if out is not None:
         return write_out(cross, (input, other, dim), out, "same_dtype apart")
-    return composite_matmul.cross(input, other, dim)
+    return composite_matmul_products.cross(input, other, dim)
 
 
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
@@ -1381,14 +1381,14 @@ def bilinear(input1, input2, weight, bias=None):
         return _BILINEAR(input1, input2, weight, bias)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bilinear, (input1, input2, weight, bias), None, composite_matmul.bilinear)
-    return composite_matmul.bilinear(input1, input2, weight, bias)
+        return intercept(bilinear, (input1, input2, weight, bias), None, composite_matmul_products.bilinear)
+    return composite_matmul_products.bilinear(input1, input2, weight, bias)
 
 
 _BILINEAR = GuardedOverload("bilinear", ((
     'bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)',
     bilinear,
-),), composite_matmul.bilinear)
+),), composite_matmul_products.bilinear)
 
 
 def matmul(input, other, *, out=None):
@@ -1404,16 +1404,16 @@ def matmul(input, other, *, out=None):
         return _MATMUL(input, other, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(matmul, (input, other), out, composite_matmul.matmul)
+        return intercept(matmul, (input, other), out, composite_matmul_products.matmul)
     if out is not None:
         return write_out(matmul, (input, other), out, "same_dtype shared")
-    return composite_matmul.matmul(input, other)
+    return composite_matmul_products.matmul(input, other)
 
 
 _MATMUL = GuardedOverload("matmul", ((
     'matmul(Tensor self, Tensor other, *, Tensor? out=None)',
     matmul,
-),), composite_matmul.matmul)
+),), composite_matmul_products.matmul)
 
 
 def linear(input, weight, bias=None, *, out=None):
@@ -1429,16 +1429,16 @@ def linear(input, weight, bias=None, *, out=None):
         return _LINEAR(input, weight, bias, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(linear, (input, weight, bias), out, composite_matmul.linear)
+        return intercept(linear, (input, weight, bias), out, composite_matmul_products.linear)
     if out is not None:
         return write_out(linear, (input, weight, bias), out, "same_dtype shared")
-    return composite_matmul.linear(input, weight, bias)
+    return composite_matmul_products.linear(input, weight, bias)
 
 
 _LINEAR = GuardedOverload("linear", ((
     'linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor? out=None)',
     linear,
-),), composite_matmul.linear)
+),), composite_matmul_products.linear)
 
 
 def linalg_matmul(input, other, *, out=None):
@@ -1454,16 +1454,16 @@ def linalg_matmul(input, other, *, out=None):
         return _LINALG_MATMUL(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(linalg_matmul, (input, other), out, composite_matmul.matmul)
+        return intercept(linalg_matmul, (input, other), out, composite_matmul_products.matmul)
     if out is not None:
         return write_out(linalg_matmul, (input, other), out, "same_dtype shared")
-    return composite_matmul.matmul(input, other)
+    return composite_matmul_products.matmul(input, other)
 
 
 _LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
     'linalg_matmul(Tensor self, Tensor other, *, Tensor? out=None)',
     linalg_matmul,
-),), composite_matmul.matmul)
+),), composite_matmul_products.matmul)
 
 
 def linalg_vecdot(x, y, dim, *, out=None):
@@ -1473,10 +1473,10 @@ def linalg_vecdot(x, y, dim, *, out=None):
     """
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(linalg_vecdot, (x, y, dim), out, composite_matmul.linalg_vecdot)
+        return intercept(linalg_vecdot, (x, y, dim), out, composite_matmul_products.linalg_vecdot)
     if out is not None:
         return write_out(linalg_vecdot, (x, y, dim), out, "same_dtype shared")
-    return composite_matmul.linalg_vecdot(x, y, dim)
+    return composite_matmul_products.linalg_vecdot(x, y, dim)
 
 
 def outer(input, vec2, *, out=None):
@@ -1492,16 +1492,16 @@ def outer(input, vec2, *, out=None):
         return _OUTER(input, vec2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(outer, (input, vec2), out, composite_matmul.outer)
+        return intercept(outer, (input, vec2), out, composite_matmul_products.outer)
     if out is not None:
         return write_out(outer, (input, vec2), out)
-    return composite_matmul.outer(input, vec2)
+    return composite_matmul_products.outer(input, vec2)
 
 
 _OUTER = GuardedOverload("outer", ((
     'outer(Tensor self, Tensor vec2, *, Tensor? out=None)',
     outer,
-),), composite_matmul.outer)
+),), composite_matmul_products.outer)
 
 
 def ger(input, vec2, *, out=None):
@@ -1517,16 +1517,16 @@ def ger(input, vec2, *, out=None):
         return _GER(input, vec2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ger, (input, vec2), out, composite_matmul.outer)
+        return intercept(ger, (input, vec2), out, composite_matmul_products.outer)
     if out is not None:
         return write_out(ger, (input, vec2), out)
-    return composite_matmul.outer(input, vec2)
+    return composite_matmul_products.outer(input, vec2)
 
 
 _GER = GuardedOverload("ger", ((
     'ger(Tensor self, Tensor vec2, *, Tensor? out=None)',
     ger,
-),), composite_matmul.outer)
+),), composite_matmul_products.outer)
 
 
 def inner(input, other, *, out=None):
@@ -1542,16 +1542,16 @@ def inner(input, other, *, out=None):
         return _INNER(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(inner, (input, other), out, composite_matmul.inner)
+        return intercept(inner, (input, other), out, composite_matmul_products.inner)
     if out is not None:
         return write_out(inner, (input, other), out, "shared")
-    return composite_matmul.inner(input, other)
+    return composite_matmul_products.inner(input, other)
 
 
 _INNER = GuardedOverload("inner", ((
     'inner(Tensor self, Tensor other, *, Tensor? out=None)',
     inner,
-),), composite_matmul.inner)
+),), composite_matmul_products.inner)
 
 
 def tensordot(input, other, dims_self, dims_other, *, out=None):
@@ -1561,10 +1561,10 @@ def tensordot(input, other, dims_self, dims_other, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tensordot, (input, other, dims_self, dims_other), out, composite_matmul.tensordot)
+        return intercept(tensordot, (input, other, dims_self, dims_other), out, composite_matmul_products.tensordot)
     if out is not None:
         return write_out(tensordot, (input, other, dims_self, dims_other), out, "same_dtype shared")
-    return composite_matmul.tensordot(input, other, dims_self, dims_other)
+    return composite_matmul_products.tensordot(input, other, dims_self, dims_other)
 
 
 def einsum(equation, tensors, path):
@@ -1574,8 +1574,8 @@ def einsum(equation, tensors, path):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(einsum, (equation, tensors, path), None, composite_matmul.einsum)
-    return composite_matmul.einsum(equation, tensors, path)
+        return intercept(einsum, (equation, tensors, path), None, composite_matmul_einsum.einsum)
+    return composite_matmul_einsum.einsum(equation, tensors, path)
 
 
 def kron(input, other, *, out=None):
@@ -1591,16 +1591,16 @@ def kron(input, other, *, out=None):
         return _KRON(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(kron, (input, other), out, composite_matmul.kron)
+        return intercept(kron, (input, other), out, composite_matmul_products.kron)
     if out is not None:
         return write_out(kron, (input, other), out)
-    return composite_matmul.kron(input, other)
+    return composite_matmul_products.kron(input, other)
 
 
 _KRON = GuardedOverload("kron", ((
     'kron(Tensor self, Tensor other, *, Tensor? out=None)',
     kron,
-),), composite_matmul.kron)
+),), composite_matmul_products.kron)
 
 
 def chain_matmul(matrices, *, out=None):
@@ -1610,10 +1610,10 @@ def chain_matmul(matrices, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(chain_matmul, (matrices,), out, composite_matmul.chain_matmul)
+        return intercept(chain_matmul, (matrices,), out, composite_matmul_products.chain_matmul)
     if out is not None:
         return write_out(chain_matmul, (matrices,), out, "same_dtype shared")
-    return composite_matmul.chain_matmul(matrices)
+    return composite_matmul_products.chain_matmul(matrices)
 
 
 def linalg_multi_dot(tensors, *, out=None):
@@ -1623,10 +1623,10 @@ def linalg_multi_dot(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(linalg_multi_dot, (tensors,), out, composite_matmul.linalg_multi_dot)
+        return intercept(linalg_multi_dot, (tensors,), out, composite_matmul_products.linalg_multi_dot)
     if out is not None:
         return write_out(linalg_multi_dot, (tensors,), out, "same_dtype shared")
-    return composite_matmul.linalg_multi_dot(tensors)
+    return composite_matmul_products.linalg_multi_dot(tensors)
 
 
 # What autocast makes of the arguments of these: the key `autocast` of their entries.

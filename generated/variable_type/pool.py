@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import pool as kernels_pool
+from gradloom.kernels.pool import pooling as kernels_pool_pooling
 from gradloom.composite import pool as composite_pool
 from gradloom.formulas.pool import gather_spatial
 from gradloom.generated.functions.pool import (
@@ -72,7 +72,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(max_pool2d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
-    result0_, result1_ = kernels_pool.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    result0_, result1_ = kernels_pool_pooling.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -127,7 +127,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(max_pool2d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
-    result_ = kernels_pool.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+    result_ = kernels_pool_pooling.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -198,7 +198,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
         return intercept(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
         return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-    result_ = kernels_pool.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -257,7 +257,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(avg_pool2d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
-    result_ = kernels_pool.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result_ = kernels_pool_pooling.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -319,7 +319,7 @@ def _adaptive_avg_pool2d(input, output_size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_adaptive_avg_pool2d, (input, output_size))
-    result_ = kernels_pool.adaptive_avg_pool2d(self_, output_size)
+    result_ = kernels_pool_pooling.adaptive_avg_pool2d(self_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -374,7 +374,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_adaptive_avg_pool2d_backward, (grad_output, self))
-    result_ = kernels_pool.adaptive_avg_pool2d_backward(grad_output_, self_)
+    result_ = kernels_pool_pooling.adaptive_avg_pool2d_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -448,7 +448,7 @@ def adaptive_max_pool2d(input, output_size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(adaptive_max_pool2d, (input, output_size))
-    result0_, result1_ = kernels_pool.adaptive_max_pool2d(self_, output_size)
+    result0_, result1_ = kernels_pool_pooling.adaptive_max_pool2d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -500,7 +500,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(adaptive_max_pool2d_backward, (grad_output, self, indices))
-    result_ = kernels_pool.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
+    result_ = kernels_pool_pooling.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -564,7 +564,7 @@ def max_unpool2d(input, indices, output_size):
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(max_unpool2d, (input, indices, output_size))
-    result_ = kernels_pool.max_unpool2d(self_, indices_, output_size)
+    result_ = kernels_pool_pooling.max_unpool2d(self_, indices_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -616,7 +616,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(max_pool3d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
-    result0_, result1_ = kernels_pool.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    result0_, result1_ = kernels_pool_pooling.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -671,7 +671,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(max_pool3d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
-    result_ = kernels_pool.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+    result_ = kernels_pool_pooling.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -742,7 +742,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
         return intercept(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
         return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-    result_ = kernels_pool.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -801,7 +801,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(avg_pool3d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
-    result_ = kernels_pool.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result_ = kernels_pool_pooling.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -863,7 +863,7 @@ def _adaptive_avg_pool3d(input, output_size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_adaptive_avg_pool3d, (input, output_size))
-    result_ = kernels_pool.adaptive_avg_pool3d(self_, output_size)
+    result_ = kernels_pool_pooling.adaptive_avg_pool3d(self_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -918,7 +918,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_adaptive_avg_pool3d_backward, (grad_output, self))
-    result_ = kernels_pool.adaptive_avg_pool3d_backward(grad_output_, self_)
+    result_ = kernels_pool_pooling.adaptive_avg_pool3d_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -992,7 +992,7 @@ def adaptive_max_pool3d(input, output_size):
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(adaptive_max_pool3d, (input, output_size))
-    result0_, result1_ = kernels_pool.adaptive_max_pool3d(self_, output_size)
+    result0_, result1_ = kernels_pool_pooling.adaptive_max_pool3d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1044,7 +1044,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(adaptive_max_pool3d_backward, (grad_output, self, indices))
-    result_ = kernels_pool.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
+    result_ = kernels_pool_pooling.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1108,7 +1108,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(max_unpool3d, (input, indices, output_size, stride, padding))
-    result_ = kernels_pool.max_unpool3d(self_, indices_, output_size, stride, padding)
+    result_ = kernels_pool_pooling.max_unpool3d(self_, indices_, output_size, stride, padding)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import random as kernels_random
+from gradloom.kernels.random import operators as kernels_random_operators
 from gradloom.composite import random as composite_random
 from gradloom.formulas.random import dropout_scale
 from gradloom.generated.functions.random import (
@@ -71,7 +71,7 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.rand(size, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.rand(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -96,7 +96,7 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -121,7 +121,7 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randn(size, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randn(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -146,7 +146,7 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -176,7 +176,7 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -206,7 +206,7 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -236,7 +236,7 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -266,7 +266,7 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -291,7 +291,7 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint(high, size, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randint(high, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -316,7 +316,7 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -341,7 +341,7 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_low(low, high, size, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randint_low(low, high, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -366,7 +366,7 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -396,7 +396,7 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -426,7 +426,7 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -456,7 +456,7 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -486,7 +486,7 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -516,7 +516,7 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -546,7 +546,7 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_random_operators.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -571,7 +571,7 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randperm(n, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randperm(n, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -596,7 +596,7 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -628,7 +628,7 @@ def bernoulli(input, generator, *, out=None):
         return intercept(bernoulli, (input, generator), out)
     if out is not None:
         return write_out(bernoulli, (input, generator), out)
-    result_ = kernels_random.bernoulli(self_, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -699,7 +699,7 @@ def bernoulli__Tensor(self, p, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.bernoulli_(self_, p_, None if generator is None else generator._stream)
+    kernels_random_operators.bernoulli_(self_, p_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -746,7 +746,7 @@ def bernoulli__float(self, p, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.bernoulli_(self_, p, None if generator is None else generator._stream)
+    kernels_random_operators.bernoulli_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -778,7 +778,7 @@ def bernoulli_p(input, p, generator):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(bernoulli_p, (input, p, generator))
-    result_ = kernels_random.bernoulli_p(self_, p, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.bernoulli_p(self_, p, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -844,7 +844,7 @@ def random__from(self, from_, to, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.random_from_(self_, from_, to, None if generator is None else generator._stream)
+    kernels_random_operators.random_from_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -891,7 +891,7 @@ def random__to(self, to, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.random_to_(self_, to, None if generator is None else generator._stream)
+    kernels_random_operators.random_to_(self_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -938,7 +938,7 @@ def random_(self, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.random_(self_, None if generator is None else generator._stream)
+    kernels_random_operators.random_(self_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -985,7 +985,7 @@ def uniform_(self, from_, to, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.uniform_(self_, from_, to, None if generator is None else generator._stream)
+    kernels_random_operators.uniform_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1032,7 +1032,7 @@ def cauchy_(self, median, sigma, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
+    kernels_random_operators.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1079,7 +1079,7 @@ def log_normal_(self, mean, std, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.log_normal_(self_, mean, std, None if generator is None else generator._stream)
+    kernels_random_operators.log_normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1126,7 +1126,7 @@ def exponential_(self, lambd, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.exponential_(self_, lambd, None if generator is None else generator._stream)
+    kernels_random_operators.exponential_(self_, lambd, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1173,7 +1173,7 @@ def geometric_(self, p, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.geometric_(self_, p, None if generator is None else generator._stream)
+    kernels_random_operators.geometric_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1220,7 +1220,7 @@ def normal_(self, mean, std, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random.normal_(self_, mean, std, None if generator is None else generator._stream)
+    kernels_random_operators.normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1250,7 +1250,7 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
         return intercept(multinomial, (input, num_samples, replacement, generator), out)
     if out is not None:
         return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
-    result_ = kernels_random.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1280,7 +1280,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
         return intercept(normal_Tensor_float, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_Tensor_float, (mean, std, generator), out)
-    result_ = kernels_random.normal(mean_, std, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.normal(mean_, std, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1335,7 +1335,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
         return intercept(normal_float_Tensor, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_float_Tensor, (mean, std, generator), out)
-    result_ = kernels_random.normal(mean, std_, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.normal(mean, std_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1391,7 +1391,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
         return intercept(normal_Tensor_Tensor, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
-    result_ = kernels_random.normal(mean_, std_, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.normal(mean_, std_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1445,7 +1445,7 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_random.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+    result_ = kernels_random_operators.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1475,7 +1475,7 @@ def poisson(input, generator):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(poisson, (input, generator))
-    result_ = kernels_random.poisson(self_, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.poisson(self_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1534,7 +1534,7 @@ def native_dropout(input, p, train):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(native_dropout, (input, p, train))
-    result0_, result1_ = kernels_random.native_dropout(input_, p, train)
+    result0_, result1_ = kernels_random_operators.native_dropout(input_, p, train)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1595,7 +1595,7 @@ def native_dropout_backward(grad_output, mask, scale):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(native_dropout_backward, (grad_output, mask, scale))
-    result_ = kernels_random.native_dropout_backward(grad_output_, mask_, scale)
+    result_ = kernels_random_operators.native_dropout_backward(grad_output_, mask_, scale)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1879,7 +1879,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(rrelu_with_noise, (input, noise, lower, upper, training, generator))
-    result_ = kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
+    result_ = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1959,7 +1959,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
+    write_inplace(self_, kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1997,7 +1997,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(rrelu_with_noise_backward, (grad_output, self, noise, lower, upper, training, self_is_result))
-    result_ = kernels_random.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
+    result_ = kernels_random_operators.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

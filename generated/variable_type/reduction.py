@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,8 +27,8 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import reduction as kernels_reduction
-from gradloom.composite import reduction as composite_reduction
+from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, sums as kernels_reduction_sums
+from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
     AmaxBackward0,
@@ -108,7 +108,7 @@ def sum(input, dtype, *, out=None):
         return intercept(sum, (input, dtype), out)
     if out is not None:
         return write_out(sum, (input, dtype), out, "shared")
-    result_ = kernels_reduction.sum(self_, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -163,7 +163,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
         return intercept(sum_dim_IntList, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -220,7 +220,7 @@ def mean(input, dtype, *, out=None):
         return intercept(mean, (input, dtype), out)
     if out is not None:
         return write_out(mean, (input, dtype), out, "shared")
-    result_ = kernels_reduction.mean(self_, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -276,7 +276,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
         return intercept(mean_dim, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -334,7 +334,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
         return intercept(nansum, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(nansum, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -381,10 +381,10 @@ def nanmean(input, dim, keepdim, dtype, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nanmean, (input, dim, keepdim, dtype), out, composite_reduction.nanmean)
+        return intercept(nanmean, (input, dim, keepdim, dtype), out, composite_reduction_statistics.nanmean)
     if out is not None:
         return write_out(nanmean, (input, dim, keepdim, dtype), out, "shared")
-    return composite_reduction.nanmean(input, dim, keepdim, dtype)
+    return composite_reduction_statistics.nanmean(input, dim, keepdim, dtype)
 
 
 def prod(input, dtype, *, out=None):
@@ -407,7 +407,7 @@ def prod(input, dtype, *, out=None):
         return intercept(prod, (input, dtype), out)
     if out is not None:
         return write_out(prod, (input, dtype), out, "shared")
-    result_ = kernels_reduction.prod(self_, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -466,7 +466,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
         return intercept(prod_dim_int, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -514,10 +514,10 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(std_dim, (input, dim, unbiased, keepdim), out, composite_reduction.std_dim)
+        return intercept(std_dim, (input, dim, unbiased, keepdim), out, composite_reduction_statistics.std_dim)
     if out is not None:
         return write_out(std_dim, (input, dim, unbiased, keepdim), out, "shared")
-    return composite_reduction.std_dim(input, dim, unbiased, keepdim)
+    return composite_reduction_statistics.std_dim(input, dim, unbiased, keepdim)
 
 
 def std_correction(input, dim, correction, keepdim, *, out=None):
@@ -539,7 +539,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
         return intercept(std_correction, (input, dim, correction, keepdim), out)
     if out is not None:
         return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
-    result_ = kernels_reduction.std(self_, dim, correction, keepdim)
+    result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -587,8 +587,8 @@ def std(input, unbiased):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(std, (input, unbiased), None, composite_reduction.std)
-    return composite_reduction.std(input, unbiased)
+        return intercept(std, (input, unbiased), None, composite_reduction_statistics.std)
+    return composite_reduction_statistics.std(input, unbiased)
 
 
 def std_mean_dim(input, dim, unbiased, keepdim):
@@ -598,8 +598,8 @@ def std_mean_dim(input, dim, unbiased, keepdim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(std_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction.std_mean_dim)
-    return composite_reduction.std_mean_dim(input, dim, unbiased, keepdim)
+        return intercept(std_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction_statistics.std_mean_dim)
+    return composite_reduction_statistics.std_mean_dim(input, dim, unbiased, keepdim)
 
 
 def std_mean_correction(input, dim, correction, keepdim):
@@ -620,7 +620,7 @@ def std_mean_correction(input, dim, correction, keepdim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(std_mean_correction, (input, dim, correction, keepdim))
-    result0_, result1_ = kernels_reduction.std_mean(self_, dim, correction, keepdim)
+    result0_, result1_ = kernels_reduction_sums.std_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -668,8 +668,8 @@ def std_mean(input, unbiased):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(std_mean, (input, unbiased), None, composite_reduction.std_mean)
-    return composite_reduction.std_mean(input, unbiased)
+        return intercept(std_mean, (input, unbiased), None, composite_reduction_statistics.std_mean)
+    return composite_reduction_statistics.std_mean(input, unbiased)
 
 
 def var_dim(input, dim, unbiased, keepdim, *, out=None):
@@ -679,10 +679,10 @@ def var_dim(input, dim, unbiased, keepdim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(var_dim, (input, dim, unbiased, keepdim), out, composite_reduction.var_dim)
+        return intercept(var_dim, (input, dim, unbiased, keepdim), out, composite_reduction_statistics.var_dim)
     if out is not None:
         return write_out(var_dim, (input, dim, unbiased, keepdim), out, "shared")
-    return composite_reduction.var_dim(input, dim, unbiased, keepdim)
+    return composite_reduction_statistics.var_dim(input, dim, unbiased, keepdim)
 
 
 def var_correction(input, dim, correction, keepdim, *, out=None):
@@ -704,7 +704,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
         return intercept(var_correction, (input, dim, correction, keepdim), out)
     if out is not None:
         return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
-    result_ = kernels_reduction.var(self_, dim, correction, keepdim)
+    result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -751,8 +751,8 @@ def var(input, unbiased):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(var, (input, unbiased), None, composite_reduction.var)
-    return composite_reduction.var(input, unbiased)
+        return intercept(var, (input, unbiased), None, composite_reduction_statistics.var)
+    return composite_reduction_statistics.var(input, unbiased)
 
 
 def var_mean_dim(input, dim, unbiased, keepdim):
@@ -762,8 +762,8 @@ def var_mean_dim(input, dim, unbiased, keepdim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(var_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction.var_mean_dim)
-    return composite_reduction.var_mean_dim(input, dim, unbiased, keepdim)
+        return intercept(var_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction_statistics.var_mean_dim)
+    return composite_reduction_statistics.var_mean_dim(input, dim, unbiased, keepdim)
 
 
 def var_mean_correction(input, dim, correction, keepdim):
@@ -784,7 +784,7 @@ def var_mean_correction(input, dim, correction, keepdim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(var_mean_correction, (input, dim, correction, keepdim))
-    result0_, result1_ = kernels_reduction.var_mean(self_, dim, correction, keepdim)
+    result0_, result1_ = kernels_reduction_sums.var_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -831,8 +831,8 @@ def var_mean(input, unbiased):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(var_mean, (input, unbiased), None, composite_reduction.var_mean)
-    return composite_reduction.var_mean(input, unbiased)
+        return intercept(var_mean, (input, unbiased), None, composite_reduction_statistics.var_mean)
+    return composite_reduction_statistics.var_mean(input, unbiased)
 
 
 def amax(input, dim, keepdim, *, out=None):
@@ -853,7 +853,7 @@ def amax(input, dim, keepdim, *, out=None):
         return intercept(amax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction.amax(self_, dim, keepdim)
+    result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -911,7 +911,7 @@ def amin(input, dim, keepdim, *, out=None):
         return intercept(amin, (input, dim, keepdim), out)
     if out is not None:
         return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction.amin(self_, dim, keepdim)
+    result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -970,7 +970,7 @@ def aminmax(input, dim, keepdim, *, out=None):
         return intercept(aminmax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
-    min_, max_ = kernels_reduction.aminmax(self_, dim, keepdim)
+    min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
     min = None if min_ is None else ops.wrap(min_)
     max = None if max_ is None else ops.wrap(max_)
     if flags == GRAD_OFF:
@@ -1030,7 +1030,7 @@ def max(input, *, out=None):
         return intercept(max, (input,), out)
     if out is not None:
         return write_out(max, (input,), out, "shared")
-    result_ = kernels_reduction.max(self_)
+    result_ = kernels_reduction_extrema.max(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1087,7 +1087,7 @@ def max_dim(input, dim, keepdim, *, out=None):
         return intercept(max_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.max_dim(self_, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -1141,7 +1141,7 @@ def min(input, *, out=None):
         return intercept(min, (input,), out)
     if out is not None:
         return write_out(min, (input,), out, "shared")
-    result_ = kernels_reduction.min(self_)
+    result_ = kernels_reduction_extrema.min(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1198,7 +1198,7 @@ def min_dim(input, dim, keepdim, *, out=None):
         return intercept(min_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.min_dim(self_, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -1247,7 +1247,7 @@ def argmax(input, dim, keepdim, *, out=None):
         return intercept(argmax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction.argmax(self_, dim, keepdim)
+    result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1273,7 +1273,7 @@ def argmin(input, dim, keepdim, *, out=None):
         return intercept(argmin, (input, dim, keepdim), out)
     if out is not None:
         return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction.argmin(self_, dim, keepdim)
+    result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1299,7 +1299,7 @@ def all(input, *, out=None):
         return intercept(all, (input,), out)
     if out is not None:
         return write_out(all, (input,), out, "shared")
-    result_ = kernels_reduction.all(self_)
+    result_ = kernels_reduction_counting.all(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1325,7 +1325,7 @@ def all_dims(input, dim, keepdim, *, out=None):
         return intercept(all_dims, (input, dim, keepdim), out)
     if out is not None:
         return write_out(all_dims, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction.all_dims(self_, dim, keepdim)
+    result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1351,7 +1351,7 @@ def all_dim(input, dim, keepdim, *, out=None):
         return intercept(all_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(all_dim, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction.all_dim(self_, dim, keepdim)
+    result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1377,7 +1377,7 @@ def any(input, *, out=None):
         return intercept(any, (input,), out)
     if out is not None:
         return write_out(any, (input,), out, "shared")
-    result_ = kernels_reduction.any(self_)
+    result_ = kernels_reduction_counting.any(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1403,7 +1403,7 @@ def any_dims(input, dim, keepdim, *, out=None):
         return intercept(any_dims, (input, dim, keepdim), out)
     if out is not None:
         return write_out(any_dims, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction.any_dims(self_, dim, keepdim)
+    result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1429,7 +1429,7 @@ def any_dim(input, dim, keepdim, *, out=None):
         return intercept(any_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(any_dim, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction.any_dim(self_, dim, keepdim)
+    result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1455,7 +1455,7 @@ def count_nonzero(input, dim, *, out=None):
         return intercept(count_nonzero, (input, dim), out)
     if out is not None:
         return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
-    result_ = kernels_reduction.count_nonzero(self_, dim)
+    result_ = kernels_reduction_counting.count_nonzero(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1481,7 +1481,7 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
         return intercept(count_nonzero_dim_IntList, (input, dim), out)
     if out is not None:
         return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
-    result_ = kernels_reduction.count_nonzero(self_, dim)
+    result_ = kernels_reduction_counting.count_nonzero(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1512,7 +1512,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
         return intercept(norm_ScalarOpt_dtype, (input, p, dtype), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction.norm(self_, p, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1572,7 +1572,7 @@ def norm_Scalar(input, p, *, out=None):
         return intercept(norm_Scalar, (input, p), out)
     if out is not None:
         return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
-    result_ = kernels_reduction.norm(self_, p)
+    result_ = kernels_reduction_norms.norm(self_, p)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1630,7 +1630,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
         return intercept(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1692,7 +1692,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
         return intercept(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim)
+    result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1740,10 +1740,10 @@ def frobenius_norm_dim(input, dim, keepdim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(frobenius_norm_dim, (input, dim, keepdim), out, composite_reduction.frobenius_norm)
+        return intercept(frobenius_norm_dim, (input, dim, keepdim), out, composite_reduction_statistics.frobenius_norm)
     if out is not None:
         return write_out(frobenius_norm_dim, (input, dim, keepdim), out, "same_dtype shared")
-    return composite_reduction.frobenius_norm(input, dim, keepdim)
+    return composite_reduction_statistics.frobenius_norm(input, dim, keepdim)
 
 
 def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
@@ -1765,7 +1765,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
         return intercept(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1828,7 +1828,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
         return write_out(logsumexp, (input, dim, keepdim), out, "shared")
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_reduction.logsumexp(self_, dim, keepdim)
+    result_ = kernels_reduction_sums.logsumexp(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1875,10 +1875,10 @@ def special_logsumexp(input, dim, keepdim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_logsumexp, (input, dim, keepdim), out, composite_reduction.special_logsumexp)
+        return intercept(special_logsumexp, (input, dim, keepdim), out, composite_reduction_statistics.special_logsumexp)
     if out is not None:
         return write_out(special_logsumexp, (input, dim, keepdim), out, "shared")
-    return composite_reduction.special_logsumexp(input, dim, keepdim)
+    return composite_reduction_statistics.special_logsumexp(input, dim, keepdim)
 
 
 def cumsum(input, dim, dtype, *, out=None):
@@ -1899,7 +1899,7 @@ def cumsum(input, dim, dtype, *, out=None):
         return intercept(cumsum, (input, dim, dtype), out)
     if out is not None:
         return write_out(cumsum, (input, dim, dtype), out)
-    result_ = kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1966,7 +1966,7 @@ def cumsum_(input, dim, dtype):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy))
+    write_inplace(self_, kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2002,7 +2002,7 @@ def cumprod(input, dim, dtype, *, out=None):
         return intercept(cumprod, (input, dim, dtype), out)
     if out is not None:
         return write_out(cumprod, (input, dim, dtype), out)
-    result_ = kernels_reduction.cumprod(self_, dim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2074,7 +2074,7 @@ def cumprod_(input, dim, dtype):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_reduction.cumprod(self_, dim, None if dtype is None else dtype.numpy))
+    write_inplace(self_, kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2113,7 +2113,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
         return intercept(cummax, (input, dim), out)
     if out is not None:
         return write_out(cummax, (input, dim), out, "same_dtype shared")
-    values_, indices_ = kernels_reduction.cummax(self_, dim)
+    values_, indices_ = kernels_reduction_running.cummax(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2175,7 +2175,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
         return intercept(cummin, (input, dim), out)
     if out is not None:
         return write_out(cummin, (input, dim), out, "same_dtype shared")
-    values_, indices_ = kernels_reduction.cummin(self_, dim)
+    values_, indices_ = kernels_reduction_running.cummin(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2239,7 +2239,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
         return intercept(logcumsumexp, (input, dim), out)
     if out is not None:
         return write_out(logcumsumexp, (input, dim), out, "same_dtype")
-    result_ = kernels_reduction.logcumsumexp(self_, dim)
+    result_ = kernels_reduction_running.logcumsumexp(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2303,7 +2303,7 @@ def median(input, *, out=None):
         return intercept(median, (input,), out)
     if out is not None:
         return write_out(median, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction.median(self_)
+    result_ = kernels_reduction_extrema.median(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2360,7 +2360,7 @@ def median_dim(input, dim, keepdim, *, out=None):
         return intercept(median_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.median_dim(self_, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2414,7 +2414,7 @@ def nanmedian(input, *, out=None):
         return intercept(nanmedian, (input,), out)
     if out is not None:
         return write_out(nanmedian, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction.nanmedian(self_)
+    result_ = kernels_reduction_extrema.nanmedian(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2471,7 +2471,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
         return intercept(nanmedian_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.nanmedian_dim(self_, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2525,7 +2525,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
         return intercept(kthvalue, (input, k, dim, keepdim), out)
     if out is not None:
         return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.kthvalue(self_, k, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2579,7 +2579,7 @@ def mode(input, dim, keepdim, *, out=None):
         return intercept(mode, (input, dim, keepdim), out)
     if out is not None:
         return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction.mode(self_, dim, keepdim)
+    values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2621,10 +2621,10 @@ def quantile(input, q, dim, keepdim, interpolation, *, out=None):
     """
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(quantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
+        return intercept(quantile, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.quantile)
     if out is not None:
         return write_out(quantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
-    return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
+    return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
 def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
@@ -2634,10 +2634,10 @@ def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
     """
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(quantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
+        return intercept(quantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.quantile)
     if out is not None:
         return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
-    return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
+    return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
 def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
@@ -2647,10 +2647,10 @@ def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
     """
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(nanquantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
+        return intercept(nanquantile, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.nanquantile)
     if out is not None:
         return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
-    return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
+    return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
 def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
@@ -2660,10 +2660,10 @@ def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
     """
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
+        return intercept(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.nanquantile)
     if out is not None:
         return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
-    return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
+    return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
 def dist(input, other, p=2, *, out=None):
@@ -2692,7 +2692,7 @@ def dist(input, other, p=2, *, out=None):
         return write_out(dist, (input, other, p), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_reduction.dist(self_, other_, p)
+    result_ = kernels_reduction_norms.dist(self_, other_, p)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2760,14 +2760,14 @@ def cdist(x1, x2, p=2, compute_mode=None):
         return _CDIST(x1, x2, p, compute_mode)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(cdist, (x1, x2, p, compute_mode), None, composite_reduction.cdist)
-    return composite_reduction.cdist(x1, x2, p, compute_mode)
+        return intercept(cdist, (x1, x2, p, compute_mode), None, composite_reduction_statistics.cdist)
+    return composite_reduction_statistics.cdist(x1, x2, p, compute_mode)
 
 
 _CDIST = GuardedOverload("cdist", ((
     'cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)',
     cdist,
-),), composite_reduction.cdist)
+),), composite_reduction_statistics.cdist)
 
 
 def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
@@ -2795,7 +2795,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
         return intercept(_cdist_forward, (x1, x2, p, compute_mode), out)
     if out is not None:
         return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
-    result_ = kernels_reduction.cdist(x1_, x2_, p, compute_mode)
+    result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2869,7 +2869,7 @@ def _euclidean_dist(x1, x2, *, out=None):
         return intercept(_euclidean_dist, (x1, x2), out)
     if out is not None:
         return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
-    result_ = kernels_reduction.euclidean(x1_, x2_)
+    result_ = kernels_reduction_norms.euclidean(x1_, x2_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2945,7 +2945,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
         return intercept(renorm, (input, p, dim, maxnorm), out)
     if out is not None:
         return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
-    result_ = kernels_reduction.renorm(self_, p, dim, maxnorm)
+    result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3029,7 +3029,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_reduction.renorm(self_, p, dim, maxnorm))
+    write_inplace(self_, kernels_reduction_norms.renorm(self_, p, dim, maxnorm))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3071,7 +3071,7 @@ def trace(input, *, out=None):
         return intercept(trace, (input,), out)
     if out is not None:
         return write_out(trace, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction.trace(self_)
+    result_ = kernels_reduction_sums.trace(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3120,10 +3120,10 @@ def diff(input, n, dim, prepend, append, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diff, (input, n, dim, prepend, append), out, composite_reduction.diff)
+        return intercept(diff, (input, n, dim, prepend, append), out, composite_reduction_differences.diff)
     if out is not None:
         return write_out(diff, (input, n, dim, prepend, append), out)
-    return composite_reduction.diff(input, n, dim, prepend, append)
+    return composite_reduction_differences.diff(input, n, dim, prepend, append)
 
 
 def trapezoid_x(y, x, dim):
@@ -3133,8 +3133,8 @@ def trapezoid_x(y, x, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trapezoid_x, (y, x, dim), None, composite_reduction.trapezoid_x)
-    return composite_reduction.trapezoid_x(y, x, dim)
+        return intercept(trapezoid_x, (y, x, dim), None, composite_reduction_differences.trapezoid_x)
+    return composite_reduction_differences.trapezoid_x(y, x, dim)
 
 
 def trapezoid_dx(y, dx, dim):
@@ -3144,8 +3144,8 @@ def trapezoid_dx(y, dx, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trapezoid_dx, (y, dx, dim), None, composite_reduction.trapezoid_dx)
-    return composite_reduction.trapezoid_dx(y, dx, dim)
+        return intercept(trapezoid_dx, (y, dx, dim), None, composite_reduction_differences.trapezoid_dx)
+    return composite_reduction_differences.trapezoid_dx(y, dx, dim)
 
 
 def trapz_x(y, x, dim):
@@ -3155,8 +3155,8 @@ def trapz_x(y, x, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trapz_x, (y, x, dim), None, composite_reduction.trapezoid_x)
-    return composite_reduction.trapezoid_x(y, x, dim)
+        return intercept(trapz_x, (y, x, dim), None, composite_reduction_differences.trapezoid_x)
+    return composite_reduction_differences.trapezoid_x(y, x, dim)
 
 
 def trapz_dx(y, dx, dim):
@@ -3166,8 +3166,8 @@ def trapz_dx(y, dx, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trapz_dx, (y, dx, dim), None, composite_reduction.trapezoid_dx)
-    return composite_reduction.trapezoid_dx(y, dx, dim)
+        return intercept(trapz_dx, (y, dx, dim), None, composite_reduction_differences.trapezoid_dx)
+    return composite_reduction_differences.trapezoid_dx(y, dx, dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):
@@ -3177,8 +3177,8 @@ def cumulative_trapezoid_x(y, x, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cumulative_trapezoid_x, (y, x, dim), None, composite_reduction.cumulative_trapezoid_x)
-    return composite_reduction.cumulative_trapezoid_x(y, x, dim)
+        return intercept(cumulative_trapezoid_x, (y, x, dim), None, composite_reduction_differences.cumulative_trapezoid_x)
+    return composite_reduction_differences.cumulative_trapezoid_x(y, x, dim)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
@@ -3188,8 +3188,8 @@ def cumulative_trapezoid_dx(y, dx, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cumulative_trapezoid_dx, (y, dx, dim), None, composite_reduction.cumulative_trapezoid_dx)
-    return composite_reduction.cumulative_trapezoid_dx(y, dx, dim)
+        return intercept(cumulative_trapezoid_dx, (y, dx, dim), None, composite_reduction_differences.cumulative_trapezoid_dx)
+    return composite_reduction_differences.cumulative_trapezoid_dx(y, dx, dim)
 
 
 def bincount(input, weights=None, minlength=0, *, out=None):
@@ -3210,7 +3210,7 @@ def bincount(input, weights=None, minlength=0, *, out=None):
         return intercept(bincount, (input, weights, minlength), out)
     if out is not None:
         return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
-    result_ = kernels_reduction.bincount(self_, weights_, minlength)
+    result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3250,7 +3250,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         return intercept(histc, (input, bins, min, max), out)
     if out is not None:
         return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
-    result_ = kernels_reduction.histc(self_, bins, min, max)
+    result_ = kernels_reduction_counting.histc(self_, bins, min, max)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3283,14 +3283,14 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         return _COV(input, correction=correction, fweights=fweights, aweights=aweights)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cov, (input, correction, fweights, aweights), None, composite_reduction.cov)
-    return composite_reduction.cov(input, correction, fweights, aweights)
+        return intercept(cov, (input, correction, fweights, aweights), None, composite_reduction_statistics.cov)
+    return composite_reduction_statistics.cov(input, correction, fweights, aweights)
 
 
 _COV = GuardedOverload("cov", ((
     'cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)',
     cov,
-),), composite_reduction.cov)
+),), composite_reduction_statistics.cov)
 
 
 def corrcoef(input):
@@ -3306,14 +3306,14 @@ def corrcoef(input):
         return _CORRCOEF(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(corrcoef, (input,), None, composite_reduction.corrcoef)
-    return composite_reduction.corrcoef(input)
+        return intercept(corrcoef, (input,), None, composite_reduction_statistics.corrcoef)
+    return composite_reduction_statistics.corrcoef(input)
 
 
 _CORRCOEF = GuardedOverload("corrcoef", ((
     'corrcoef(Tensor self)',
     corrcoef,
-),), composite_reduction.corrcoef)
+),), composite_reduction_statistics.corrcoef)
 
 
 def gradient_scalarint(input, spacing, dim, edge_order):
@@ -3323,8 +3323,8 @@ def gradient_scalarint(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_scalarint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_scalarint, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_scalararray(input, spacing, dim, edge_order):
@@ -3334,8 +3334,8 @@ def gradient_scalararray(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_scalararray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_scalararray, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_array(input, dim, edge_order):
@@ -3345,8 +3345,8 @@ def gradient_array(input, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_array, (input, dim, edge_order), None, composite_reduction.gradient_along)
-    return composite_reduction.gradient_along(input, dim, edge_order)
+        return intercept(gradient_array, (input, dim, edge_order), None, composite_reduction_differences.gradient_along)
+    return composite_reduction_differences.gradient_along(input, dim, edge_order)
 
 
 def gradient_scalarrayint(input, spacing, dim, edge_order):
@@ -3356,8 +3356,8 @@ def gradient_scalarrayint(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_scalarrayint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_scalarrayint, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_scalarrayarray(input, spacing, dim, edge_order):
@@ -3367,8 +3367,8 @@ def gradient_scalarrayarray(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_scalarrayarray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_scalarrayarray, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_tensorarrayint(input, spacing, dim, edge_order):
@@ -3378,8 +3378,8 @@ def gradient_tensorarrayint(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_tensorarrayint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_tensorarrayint, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_tensorarray(input, spacing, dim, edge_order):
@@ -3389,8 +3389,8 @@ def gradient_tensorarray(input, spacing, dim, edge_order):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gradient_tensorarray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
-    return composite_reduction.gradient(input, spacing, dim, edge_order)
+        return intercept(gradient_tensorarray, (input, spacing, dim, edge_order), None, composite_reduction_differences.gradient)
+    return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
 def histogram_bins_tensor(input, bins, weight, density, *, out=None):
@@ -3407,7 +3407,7 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
         return intercept(histogram_bins_tensor, (input, bins, weight, density), out)
     if out is not None:
         return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
-    hist_, bin_edges_ = kernels_reduction.histogram_of_bins(self_, bins_, weight_, density)
+    hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
@@ -3433,7 +3433,7 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
         return intercept(histogram_bin_ct, (input, bins, range, weight, density), out)
     if out is not None:
         return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
-    hist_, bin_edges_ = kernels_reduction.histogram(self_, bins, range, weight_, density)
+    hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
@@ -3452,8 +3452,8 @@ def histogramdd(input, bins, range, weight, density):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(histogramdd, (input, bins, range, weight, density), None, composite_reduction.histogramdd)
-    return composite_reduction.histogramdd(input, bins, range, weight, density)
+        return intercept(histogramdd, (input, bins, range, weight, density), None, composite_reduction_statistics.histogramdd)
+    return composite_reduction_statistics.histogramdd(input, bins, range, weight, density)
 
 
 def histogramdd_int_bins(input, bins, range, weight, density):
@@ -3463,8 +3463,8 @@ def histogramdd_int_bins(input, bins, range, weight, density):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(histogramdd_int_bins, (input, bins, range, weight, density), None, composite_reduction.histogramdd)
-    return composite_reduction.histogramdd(input, bins, range, weight, density)
+        return intercept(histogramdd_int_bins, (input, bins, range, weight, density), None, composite_reduction_statistics.histogramdd)
+    return composite_reduction_statistics.histogramdd(input, bins, range, weight, density)
 
 
 def histogramdd_TensorList_bins(input, bins, range, weight, density):
@@ -3474,8 +3474,8 @@ def histogramdd_TensorList_bins(input, bins, range, weight, density):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(histogramdd_TensorList_bins, (input, bins, range, weight, density), None, composite_reduction.histogramdd_of_bins)
-    return composite_reduction.histogramdd_of_bins(input, bins, range, weight, density)
+        return intercept(histogramdd_TensorList_bins, (input, bins, range, weight, density), None, composite_reduction_statistics.histogramdd_of_bins)
+    return composite_reduction_statistics.histogramdd_of_bins(input, bins, range, weight, density)
 
 
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
@@ -3494,7 +3494,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(value_selecting_reduction_backward, (grad, dim, indices, sizes, keepdim))
-    result_ = kernels_reduction.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
+    result_ = kernels_reduction_extrema.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

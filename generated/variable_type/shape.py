@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,8 +27,8 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import shape as kernels_shape
-from gradloom.composite import shape as composite_shape
+from gradloom.kernels.shape import copies as kernels_shape_copies, joins as kernels_shape_joins, views as kernels_shape_views
+from gradloom.composite.shape import joins as composite_shape_joins, memory as composite_shape_memory, parts as composite_shape_parts, reshapes as composite_shape_reshapes
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
 from gradloom.generated.functions.shape import (
     AliasBackward0,
@@ -124,14 +124,14 @@ def detach(input):
         return _DETACH(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(detach, (input,), None, composite_shape.detach)
-    return composite_shape.detach(input)
+        return intercept(detach, (input,), None, composite_shape_memory.detach)
+    return composite_shape_memory.detach(input)
 
 
 _DETACH = GuardedOverload("detach", ((
     'detach(Tensor self)',
     detach,
-),), composite_shape.detach)
+),), composite_shape_memory.detach)
 
 
 def detach_(input):
@@ -147,14 +147,14 @@ def detach_(input):
         return _DETACH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(detach_, (input,), None, composite_shape.detach_)
-    return composite_shape.detach_(input)
+        return intercept(detach_, (input,), None, composite_shape_memory.detach_)
+    return composite_shape_memory.detach_(input)
 
 
 _DETACH_ = GuardedOverload("detach_", ((
     'detach_(Tensor self)',
     detach_,
-),), composite_shape.detach_)
+),), composite_shape_memory.detach_)
 
 
 def detach_copy(input, *, out=None):
@@ -214,7 +214,7 @@ def clone(input, memory_format, *, out=None):
         return intercept(clone, (input, memory_format), out)
     if out is not None:
         return write_out(clone, (input, memory_format), out, "same_dtype shared")
-    result_ = kernels_shape.clone(self_, memory_format)
+    result_ = kernels_shape_copies.clone(self_, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -289,7 +289,7 @@ def copy_(self, src, non_blocking=False):
     if flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_shape.copy_(self_, src_)
+    kernels_shape_copies.copy_(self_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -322,8 +322,8 @@ def contiguous(self, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(contiguous, (self, memory_format), None, composite_shape.contiguous)
-    return composite_shape.contiguous(self, memory_format)
+        return intercept(contiguous, (self, memory_format), None, composite_shape_memory.contiguous)
+    return composite_shape_memory.contiguous(self, memory_format)
 
 
 def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad=False):
@@ -346,7 +346,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    result_ = kernels_shape.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_shape_copies.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -390,12 +390,12 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad), None, composite_shape.to_dtype_layout)
+        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad), None, composite_shape_memory.to_dtype_layout)
     if device is not None:
         check_device(device)
     if layout is not None:
         check_layout(layout)
-    return composite_shape.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
+    return composite_shape_memory.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
 
 
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
@@ -405,10 +405,10 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_device, (self, device, dtype, non_blocking, copy, memory_format), None, composite_shape.to_device)
+        return intercept(to_device, (self, device, dtype, non_blocking, copy, memory_format), None, composite_shape_memory.to_device)
     if device is not None:
         check_device(device)
-    return composite_shape.to_device(self, device, dtype, non_blocking, copy, memory_format)
+    return composite_shape_memory.to_device(self, device, dtype, non_blocking, copy, memory_format)
 
 
 def to_prim_Device(self, device, dtype, non_blocking, copy):
@@ -418,10 +418,10 @@ def to_prim_Device(self, device, dtype, non_blocking, copy):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_prim_Device, (self, device, dtype, non_blocking, copy), None, composite_shape.to_prim_device)
+        return intercept(to_prim_Device, (self, device, dtype, non_blocking, copy), None, composite_shape_memory.to_prim_device)
     if device is not None:
         check_device(device)
-    return composite_shape.to_prim_device(self, device, dtype, non_blocking, copy)
+    return composite_shape_memory.to_prim_device(self, device, dtype, non_blocking, copy)
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
@@ -431,8 +431,8 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_dtype, (self, dtype, non_blocking, copy, memory_format), None, composite_shape.to_dtype)
-    return composite_shape.to_dtype(self, dtype, non_blocking, copy, memory_format)
+        return intercept(to_dtype, (self, dtype, non_blocking, copy, memory_format), None, composite_shape_memory.to_dtype)
+    return composite_shape_memory.to_dtype(self, dtype, non_blocking, copy, memory_format)
 
 
 def to_other(self, other, non_blocking, copy, memory_format):
@@ -442,8 +442,8 @@ def to_other(self, other, non_blocking, copy, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_other, (self, other, non_blocking, copy, memory_format), None, composite_shape.to_other)
-    return composite_shape.to_other(self, other, non_blocking, copy, memory_format)
+        return intercept(to_other, (self, other, non_blocking, copy, memory_format), None, composite_shape_memory.to_other)
+    return composite_shape_memory.to_other(self, other, non_blocking, copy, memory_format)
 
 
 def type_as(self, other):
@@ -459,14 +459,14 @@ def type_as(self, other):
         return _TYPE_AS(self, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(type_as, (self, other), None, composite_shape.type_as)
-    return composite_shape.type_as(self, other)
+        return intercept(type_as, (self, other), None, composite_shape_memory.type_as)
+    return composite_shape_memory.type_as(self, other)
 
 
 _TYPE_AS = GuardedOverload("type_as", ((
     'type_as(Tensor self, Tensor other)',
     type_as,
-),), composite_shape.type_as)
+),), composite_shape_memory.type_as)
 
 
 def alias(input):
@@ -487,7 +487,7 @@ def alias(input):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(alias, (input,))
-    result_ = kernels_shape.alias(self_)
+    result_ = kernels_shape_views.alias(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -546,7 +546,7 @@ def alias_copy(input, *, out=None):
         return intercept(alias_copy, (input,), out)
     if out is not None:
         return write_out(alias_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape.alias(self_).copy()
+    result_ = kernels_shape_views.alias(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -603,7 +603,7 @@ def view(self, size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(view, (self, size))
-    result_ = kernels_shape.view(self_, size)
+    result_ = kernels_shape_views.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -655,7 +655,7 @@ def view_copy(input, size, *, out=None):
         return intercept(view_copy, (input, size), out)
     if out is not None:
         return write_out(view_copy, (input, size), out, "same_dtype shared")
-    result_ = kernels_shape.view(self_, size).copy()
+    result_ = kernels_shape_views.view(self_, size).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -703,7 +703,7 @@ def view_dtype(self, dtype):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(view_dtype, (self, dtype))
-    result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy)
+    result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -729,7 +729,7 @@ def view_copy_dtype(input, dtype, *, out=None):
         return intercept(view_copy_dtype, (input, dtype), out)
     if out is not None:
         return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
-    result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
+    result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -757,7 +757,7 @@ def _unsafe_view(input, size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_unsafe_view, (input, size))
-    result_ = kernels_shape.view(self_, size)
+    result_ = kernels_shape_views.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -809,7 +809,7 @@ def _reshape_alias(input, size, stride):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(_reshape_alias, (input, size, stride))
-    result_ = kernels_shape.reshape_alias(self_, size, stride)
+    result_ = kernels_shape_views.reshape_alias(self_, size, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -856,14 +856,14 @@ def view_as(self, other):
         return _VIEW_AS(self, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(view_as, (self, other), None, composite_shape.view_as)
-    return composite_shape.view_as(self, other)
+        return intercept(view_as, (self, other), None, composite_shape_reshapes.view_as)
+    return composite_shape_reshapes.view_as(self, other)
 
 
 _VIEW_AS = GuardedOverload("view_as", ((
     'view_as(Tensor self, Tensor other)',
     view_as,
-),), composite_shape.view_as)
+),), composite_shape_reshapes.view_as)
 
 
 def reshape(input, shape):
@@ -873,8 +873,8 @@ def reshape(input, shape):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(reshape, (input, shape), None, composite_shape.reshape)
-    return composite_shape.reshape(input, shape)
+        return intercept(reshape, (input, shape), None, composite_shape_reshapes.reshape)
+    return composite_shape_reshapes.reshape(input, shape)
 
 
 def reshape_as(self, other):
@@ -890,14 +890,14 @@ def reshape_as(self, other):
         return _RESHAPE_AS(self, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(reshape_as, (self, other), None, composite_shape.reshape_as)
-    return composite_shape.reshape_as(self, other)
+        return intercept(reshape_as, (self, other), None, composite_shape_reshapes.reshape_as)
+    return composite_shape_reshapes.reshape_as(self, other)
 
 
 _RESHAPE_AS = GuardedOverload("reshape_as", ((
     'reshape_as(Tensor self, Tensor other)',
     reshape_as,
-),), composite_shape.reshape_as)
+),), composite_shape_reshapes.reshape_as)
 
 
 def flatten(input, start_dim=0, end_dim=-1):
@@ -915,14 +915,14 @@ def flatten(input, start_dim=0, end_dim=-1):
         return _FLATTEN_USING_INTS(input, start_dim, end_dim)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(flatten, (input, start_dim, end_dim), None, composite_shape.flatten)
-    return composite_shape.flatten(input, start_dim, end_dim)
+        return intercept(flatten, (input, start_dim, end_dim), None, composite_shape_reshapes.flatten)
+    return composite_shape_reshapes.flatten(input, start_dim, end_dim)
 
 
 _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
     'flatten(Tensor self, int start_dim=0, int end_dim=-1)',
     flatten,
-),), composite_shape.flatten)
+),), composite_shape_reshapes.flatten)
 
 
 def unflatten_int(input, dim, sizes):
@@ -932,8 +932,8 @@ def unflatten_int(input, dim, sizes):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unflatten_int, (input, dim, sizes), None, composite_shape.unflatten)
-    return composite_shape.unflatten(input, dim, sizes)
+        return intercept(unflatten_int, (input, dim, sizes), None, composite_shape_reshapes.unflatten)
+    return composite_shape_reshapes.unflatten(input, dim, sizes)
 
 
 def ravel(input):
@@ -949,14 +949,14 @@ def ravel(input):
         return _RAVEL(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ravel, (input,), None, composite_shape.ravel)
-    return composite_shape.ravel(input)
+        return intercept(ravel, (input,), None, composite_shape_reshapes.ravel)
+    return composite_shape_reshapes.ravel(input)
 
 
 _RAVEL = GuardedOverload("ravel", ((
     'ravel(Tensor self)',
     ravel,
-),), composite_shape.ravel)
+),), composite_shape_reshapes.ravel)
 
 
 def expand(self, size, implicit):
@@ -975,7 +975,7 @@ def expand(self, size, implicit):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(expand, (self, size, implicit))
-    result_ = kernels_shape.expand(self_, size, implicit)
+    result_ = kernels_shape_views.expand(self_, size, implicit)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1027,7 +1027,7 @@ def expand_copy(input, size, implicit, *, out=None):
         return intercept(expand_copy, (input, size, implicit), out)
     if out is not None:
         return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
-    result_ = kernels_shape.expand(self_, size, implicit).copy()
+    result_ = kernels_shape_views.expand(self_, size, implicit).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1076,14 +1076,14 @@ def expand_as(self, other):
         return _EXPAND_AS(self, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(expand_as, (self, other), None, composite_shape.expand_as)
-    return composite_shape.expand_as(self, other)
+        return intercept(expand_as, (self, other), None, composite_shape_reshapes.expand_as)
+    return composite_shape_reshapes.expand_as(self, other)
 
 
 _EXPAND_AS = GuardedOverload("expand_as", ((
     'expand_as(Tensor self, Tensor other)',
     expand_as,
-),), composite_shape.expand_as)
+),), composite_shape_reshapes.expand_as)
 
 
 def broadcast_to(input, size):
@@ -1093,8 +1093,8 @@ def broadcast_to(input, size):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(broadcast_to, (input, size), None, composite_shape.broadcast_to)
-    return composite_shape.broadcast_to(input, size)
+        return intercept(broadcast_to, (input, size), None, composite_shape_reshapes.broadcast_to)
+    return composite_shape_reshapes.broadcast_to(input, size)
 
 
 def broadcast_tensors(tensors):
@@ -1104,8 +1104,8 @@ def broadcast_tensors(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(broadcast_tensors, (tensors,), None, composite_shape.broadcast_tensors)
-    return composite_shape.broadcast_tensors(tensors)
+        return intercept(broadcast_tensors, (tensors,), None, composite_shape_reshapes.broadcast_tensors)
+    return composite_shape_reshapes.broadcast_tensors(tensors)
 
 
 def sum_to_size(self, size):
@@ -1115,8 +1115,8 @@ def sum_to_size(self, size):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sum_to_size, (self, size), None, composite_shape.sum_to_size)
-    return composite_shape.sum_to_size(self, size)
+        return intercept(sum_to_size, (self, size), None, composite_shape_reshapes.sum_to_size)
+    return composite_shape_reshapes.sum_to_size(self, size)
 
 
 def permute(input, dims):
@@ -1136,7 +1136,7 @@ def permute(input, dims):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(permute, (input, dims))
-    result_ = kernels_shape.permute(self_, dims)
+    result_ = kernels_shape_views.permute(self_, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1189,7 +1189,7 @@ def permute_copy(input, dims, *, out=None):
         return intercept(permute_copy, (input, dims), out)
     if out is not None:
         return write_out(permute_copy, (input, dims), out, "same_dtype shared")
-    result_ = kernels_shape.permute(self_, dims).copy()
+    result_ = kernels_shape_views.permute(self_, dims).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1245,7 +1245,7 @@ def transpose(input, dim0, dim1):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(transpose, (input, dim0, dim1))
-    result_ = kernels_shape.transpose(self_, dim0, dim1)
+    result_ = kernels_shape_views.transpose(self_, dim0, dim1)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1308,7 +1308,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
         return intercept(transpose_copy, (input, dim0, dim1), out)
     if out is not None:
         return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
-    result_ = kernels_shape.transpose(self_, dim0, dim1).copy()
+    result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1388,7 +1388,7 @@ def transpose_(self, dim0, dim1):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.transpose(self_, dim0, dim1)
+    self._array = kernels_shape_views.transpose(self_, dim0, dim1)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -1428,7 +1428,7 @@ def t(input):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(t, (input,))
-    result_ = kernels_shape.t(self_)
+    result_ = kernels_shape_views.t(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1487,7 +1487,7 @@ def t_copy(input, *, out=None):
         return intercept(t_copy, (input,), out)
     if out is not None:
         return write_out(t_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape.t(self_).copy()
+    result_ = kernels_shape_views.t(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1561,7 +1561,7 @@ def t_(self):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.t_in_place(self_)
+    self._array = kernels_shape_views.t_in_place(self_)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -1598,14 +1598,14 @@ def swapaxes(input, axis0, axis1):
         return _SWAPAXES(input, axis0, axis1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(swapaxes, (input, axis0, axis1), None, composite_shape.swapdims)
-    return composite_shape.swapdims(input, axis0, axis1)
+        return intercept(swapaxes, (input, axis0, axis1), None, composite_shape_reshapes.swapdims)
+    return composite_shape_reshapes.swapdims(input, axis0, axis1)
 
 
 _SWAPAXES = GuardedOverload("swapaxes", ((
     'swapaxes(Tensor self, int axis0, int axis1)',
     swapaxes,
-),), composite_shape.swapdims)
+),), composite_shape_reshapes.swapdims)
 
 
 def swapaxes_(self, axis0, axis1):
@@ -1623,14 +1623,14 @@ def swapaxes_(self, axis0, axis1):
         return _SWAPAXES_(self, axis0, axis1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(swapaxes_, (self, axis0, axis1), None, composite_shape.swapdims_)
-    return composite_shape.swapdims_(self, axis0, axis1)
+        return intercept(swapaxes_, (self, axis0, axis1), None, composite_shape_reshapes.swapdims_)
+    return composite_shape_reshapes.swapdims_(self, axis0, axis1)
 
 
 _SWAPAXES_ = GuardedOverload("swapaxes_", ((
     'swapaxes_(Tensor self, int axis0, int axis1)',
     swapaxes_,
-),), composite_shape.swapdims_)
+),), composite_shape_reshapes.swapdims_)
 
 
 def swapdims(input, dim0, dim1):
@@ -1648,14 +1648,14 @@ def swapdims(input, dim0, dim1):
         return _SWAPDIMS(input, dim0, dim1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(swapdims, (input, dim0, dim1), None, composite_shape.swapdims)
-    return composite_shape.swapdims(input, dim0, dim1)
+        return intercept(swapdims, (input, dim0, dim1), None, composite_shape_reshapes.swapdims)
+    return composite_shape_reshapes.swapdims(input, dim0, dim1)
 
 
 _SWAPDIMS = GuardedOverload("swapdims", ((
     'swapdims(Tensor self, int dim0, int dim1)',
     swapdims,
-),), composite_shape.swapdims)
+),), composite_shape_reshapes.swapdims)
 
 
 def swapdims_(self, dim0, dim1):
@@ -1673,14 +1673,14 @@ def swapdims_(self, dim0, dim1):
         return _SWAPDIMS_(self, dim0, dim1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(swapdims_, (self, dim0, dim1), None, composite_shape.swapdims_)
-    return composite_shape.swapdims_(self, dim0, dim1)
+        return intercept(swapdims_, (self, dim0, dim1), None, composite_shape_reshapes.swapdims_)
+    return composite_shape_reshapes.swapdims_(self, dim0, dim1)
 
 
 _SWAPDIMS_ = GuardedOverload("swapdims_", ((
     'swapdims_(Tensor self, int dim0, int dim1)',
     swapdims_,
-),), composite_shape.swapdims_)
+),), composite_shape_reshapes.swapdims_)
 
 
 def movedim_intlist(input, source, destination):
@@ -1690,8 +1690,8 @@ def movedim_intlist(input, source, destination):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(movedim_intlist, (input, source, destination), None, composite_shape.movedim_intlist)
-    return composite_shape.movedim_intlist(input, source, destination)
+        return intercept(movedim_intlist, (input, source, destination), None, composite_shape_reshapes.movedim_intlist)
+    return composite_shape_reshapes.movedim_intlist(input, source, destination)
 
 
 def movedim_int(input, source, destination):
@@ -1701,8 +1701,8 @@ def movedim_int(input, source, destination):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(movedim_int, (input, source, destination), None, composite_shape.movedim_int)
-    return composite_shape.movedim_int(input, source, destination)
+        return intercept(movedim_int, (input, source, destination), None, composite_shape_reshapes.movedim_int)
+    return composite_shape_reshapes.movedim_int(input, source, destination)
 
 
 def moveaxis_intlist(input, source, destination):
@@ -1712,8 +1712,8 @@ def moveaxis_intlist(input, source, destination):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(moveaxis_intlist, (input, source, destination), None, composite_shape.movedim_intlist)
-    return composite_shape.movedim_intlist(input, source, destination)
+        return intercept(moveaxis_intlist, (input, source, destination), None, composite_shape_reshapes.movedim_intlist)
+    return composite_shape_reshapes.movedim_intlist(input, source, destination)
 
 
 def moveaxis_int(input, source, destination):
@@ -1723,8 +1723,8 @@ def moveaxis_int(input, source, destination):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(moveaxis_int, (input, source, destination), None, composite_shape.movedim_int)
-    return composite_shape.movedim_int(input, source, destination)
+        return intercept(moveaxis_int, (input, source, destination), None, composite_shape_reshapes.movedim_int)
+    return composite_shape_reshapes.movedim_int(input, source, destination)
 
 
 def numpy_T(self):
@@ -1740,14 +1740,14 @@ def numpy_T(self):
         return _NUMPY_T(self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(numpy_T, (self,), None, composite_shape.numpy_T)
-    return composite_shape.numpy_T(self)
+        return intercept(numpy_T, (self,), None, composite_shape_reshapes.numpy_T)
+    return composite_shape_reshapes.numpy_T(self)
 
 
 _NUMPY_T = GuardedOverload("numpy_T", ((
     'numpy_T(Tensor self)',
     numpy_T,
-),), composite_shape.numpy_T)
+),), composite_shape_reshapes.numpy_T)
 
 
 def matrix_H(self):
@@ -1763,14 +1763,14 @@ def matrix_H(self):
         return _MATRIX_H(self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(matrix_H, (self,), None, composite_shape.matrix_H)
-    return composite_shape.matrix_H(self)
+        return intercept(matrix_H, (self,), None, composite_shape_reshapes.matrix_H)
+    return composite_shape_reshapes.matrix_H(self)
 
 
 _MATRIX_H = GuardedOverload("matrix_H", ((
     'matrix_H(Tensor self)',
     matrix_H,
-),), composite_shape.matrix_H)
+),), composite_shape_reshapes.matrix_H)
 
 
 def mT(self):
@@ -1786,14 +1786,14 @@ def mT(self):
         return _MT(self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mT, (self,), None, composite_shape.mT)
-    return composite_shape.mT(self)
+        return intercept(mT, (self,), None, composite_shape_reshapes.mT)
+    return composite_shape_reshapes.mT(self)
 
 
 _MT = GuardedOverload("mT", ((
     'mT(Tensor self)',
     mT,
-),), composite_shape.mT)
+),), composite_shape_reshapes.mT)
 
 
 def mH(self):
@@ -1809,14 +1809,14 @@ def mH(self):
         return _MH(self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mH, (self,), None, composite_shape.mH)
-    return composite_shape.mH(self)
+        return intercept(mH, (self,), None, composite_shape_reshapes.mH)
+    return composite_shape_reshapes.mH(self)
 
 
 _MH = GuardedOverload("mH", ((
     'mH(Tensor self)',
     mH,
-),), composite_shape.mH)
+),), composite_shape_reshapes.mH)
 
 
 def adjoint(input):
@@ -1832,14 +1832,14 @@ def adjoint(input):
         return _ADJOINT(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(adjoint, (input,), None, composite_shape.adjoint)
-    return composite_shape.adjoint(input)
+        return intercept(adjoint, (input,), None, composite_shape_reshapes.adjoint)
+    return composite_shape_reshapes.adjoint(input)
 
 
 _ADJOINT = GuardedOverload("adjoint", ((
     'adjoint(Tensor self)',
     adjoint,
-),), composite_shape.adjoint)
+),), composite_shape_reshapes.adjoint)
 
 
 def squeeze(input):
@@ -1859,7 +1859,7 @@ def squeeze(input):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(squeeze, (input,))
-    result_ = kernels_shape.squeeze(self_)
+    result_ = kernels_shape_views.squeeze(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1912,7 +1912,7 @@ def squeeze_copy(input, *, out=None):
         return intercept(squeeze_copy, (input,), out)
     if out is not None:
         return write_out(squeeze_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape.squeeze(self_).copy()
+    result_ = kernels_shape_views.squeeze(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1965,7 +1965,7 @@ def squeeze_dim(input, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(squeeze_dim, (input, dim))
-    result_ = kernels_shape.squeeze_dim(self_, dim)
+    result_ = kernels_shape_views.squeeze_dim(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2019,7 +2019,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
         return intercept(squeeze_copy_dim, (input, dim), out)
     if out is not None:
         return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape.squeeze_dim(self_, dim).copy()
+    result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2073,7 +2073,7 @@ def squeeze_dims(input, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(squeeze_dims, (input, dim))
-    result_ = kernels_shape.squeeze_dims(self_, dim)
+    result_ = kernels_shape_views.squeeze_dims(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2127,7 +2127,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
         return intercept(squeeze_copy_dims, (input, dim), out)
     if out is not None:
         return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape.squeeze_dims(self_, dim).copy()
+    result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2197,7 +2197,7 @@ def squeeze_(self):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.squeeze(self_)
+    self._array = kernels_shape_views.squeeze(self_)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2247,7 +2247,7 @@ def squeeze__dim(self, dim):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.squeeze_dim(self_, dim)
+    self._array = kernels_shape_views.squeeze_dim(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2297,7 +2297,7 @@ def squeeze__dims(self, dim):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.squeeze_dims(self_, dim)
+    self._array = kernels_shape_views.squeeze_dims(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2333,7 +2333,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(unsqueeze, (input, dim))
-    result_ = kernels_shape.unsqueeze(self_, dim)
+    result_ = kernels_shape_views.unsqueeze(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2395,7 +2395,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
         return intercept(unsqueeze_copy, (input, dim), out)
     if out is not None:
         return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape.unsqueeze(self_, dim).copy()
+    result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2473,7 +2473,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape.unsqueeze(self_, dim)
+    self._array = kernels_shape_views.unsqueeze(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2513,7 +2513,7 @@ def as_strided(input, size, stride, storage_offset):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(as_strided, (input, size, stride, storage_offset))
-    result_ = kernels_shape.as_strided(self_, size, stride, storage_offset)
+    result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2573,7 +2573,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
         return intercept(as_strided_copy, (input, size, stride, storage_offset), out)
     if out is not None:
         return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
-    result_ = kernels_shape.as_strided(self_, size, stride, storage_offset).copy()
+    result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2657,7 +2657,7 @@ def as_strided_(input, size, stride, storage_offset):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    input._array = kernels_shape.as_strided(self_, size, stride, storage_offset)
+    input._array = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
     bump_version(input)
     if records:
         replace_history(input, fn)
@@ -2693,7 +2693,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(select, (input, dim, index))
-    result_ = kernels_shape.select(self_, dim, index)
+    result_ = kernels_shape_views.select(self_, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2757,7 +2757,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         return intercept(select_copy, (input, dim, index), out)
     if out is not None:
         return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape.select(self_, dim, index).copy()
+    result_ = kernels_shape_views.select(self_, dim, index).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2819,7 +2819,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
         return intercept(select_backward, (grad_output, input_sizes, dim, index), out)
     if out is not None:
         return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape.select_backward(grad_output_, input_sizes, dim, index)
+    result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2872,7 +2872,7 @@ def slice_Tensor(input, dim, start, end, step):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(slice_Tensor, (input, dim, start, end, step))
-    result_ = kernels_shape.slice(self_, dim, start, end, step)
+    result_ = kernels_shape_views.slice(self_, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2928,7 +2928,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
         return intercept(slice_copy_Tensor, (input, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape.slice(self_, dim, start, end, step).copy()
+    result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2986,7 +2986,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
         return intercept(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+    result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3032,8 +3032,8 @@ def narrow(input, dim, start, length):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(narrow, (input, dim, start, length), None, composite_shape.narrow)
-    return composite_shape.narrow(input, dim, start, length)
+        return intercept(narrow, (input, dim, start, length), None, composite_shape_parts.narrow)
+    return composite_shape_parts.narrow(input, dim, start, length)
 
 
 def narrow_Tensor(input, dim, start, length):
@@ -3043,8 +3043,8 @@ def narrow_Tensor(input, dim, start, length):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(narrow_Tensor, (input, dim, start, length), None, composite_shape.narrow_tensor)
-    return composite_shape.narrow_tensor(input, dim, start, length)
+        return intercept(narrow_Tensor, (input, dim, start, length), None, composite_shape_parts.narrow_tensor)
+    return composite_shape_parts.narrow_tensor(input, dim, start, length)
 
 
 def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSING, out=None):
@@ -3070,7 +3070,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
         return intercept(narrow_copy, (input, dim, start, length), out)
     if out is not None:
         return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
-    result_ = kernels_shape.narrow_copy(self_, dim, start, length)
+    result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3135,7 +3135,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(diagonal, (input, offset, dim1, dim2))
-    result_ = kernels_shape.diagonal(self_, offset, dim1, dim2)
+    result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3200,7 +3200,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
         return intercept(diagonal_copy, (input, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape.diagonal(self_, offset, dim1, dim2).copy()
+    result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3252,8 +3252,8 @@ def fill_diagonal_(self, fill_value, wrap_):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(fill_diagonal_, (self, fill_value, wrap_), None, composite_shape.fill_diagonal_)
-    return composite_shape.fill_diagonal_(self, fill_value, wrap_)
+        return intercept(fill_diagonal_, (self, fill_value, wrap_), None, composite_shape_joins.fill_diagonal_)
+    return composite_shape_joins.fill_diagonal_(self, fill_value, wrap_)
 
 
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None):
@@ -3274,7 +3274,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
         return intercept(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
+    result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3327,14 +3327,14 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
         return _LINALG_DIAGONAL(A, offset=offset, dim1=dim1, dim2=dim2)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(linalg_diagonal, (A, offset, dim1, dim2), None, composite_shape.linalg_diagonal)
-    return composite_shape.linalg_diagonal(A, offset, dim1, dim2)
+        return intercept(linalg_diagonal, (A, offset, dim1, dim2), None, composite_shape_joins.linalg_diagonal)
+    return composite_shape_joins.linalg_diagonal(A, offset, dim1, dim2)
 
 
 _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
     'linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)',
     linalg_diagonal,
-),), composite_shape.linalg_diagonal)
+),), composite_shape_joins.linalg_diagonal)
 
 
 def unfold(self, dimension, size, step):
@@ -3357,7 +3357,7 @@ def unfold(self, dimension, size, step):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(unfold, (self, dimension, size, step))
-    result_ = kernels_shape.unfold(self_, dimension, size, step)
+    result_ = kernels_shape_views.unfold(self_, dimension, size, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3422,7 +3422,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
         return intercept(unfold_copy, (input, dimension, size, step), out)
     if out is not None:
         return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
-    result_ = kernels_shape.unfold(self_, dimension, size, step).copy()
+    result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3485,7 +3485,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
         return intercept(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
     if out is not None:
         return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
-    result_ = kernels_shape.unfold_backward(grad_in_, input_sizes, dim, size, step)
+    result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3540,7 +3540,7 @@ def unbind_int(input, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(unbind_int, (input, dim))
-    results = [ops.wrap(r) for r in kernels_shape.unbind(self_, dim)]
+    results = [ops.wrap(r) for r in kernels_shape_views.unbind(self_, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3589,7 +3589,7 @@ def unbind_copy_int(input, dim, *, out=None):
         return intercept(unbind_copy_int, (input, dim), out)
     if out is not None:
         return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
+    results = [ops.wrap(r.copy()) for r in kernels_shape_views.unbind(self_, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3638,7 +3638,7 @@ def split_Tensor(input, split_size, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(split_Tensor, (input, split_size, dim))
-    results = [ops.wrap(r) for r in kernels_shape.split(self_, split_size, dim)]
+    results = [ops.wrap(r) for r in kernels_shape_views.split(self_, split_size, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3689,7 +3689,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
         return intercept(split_copy_Tensor, (input, split_size, dim), out)
     if out is not None:
         return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
+    results = [ops.wrap(r.copy()) for r in kernels_shape_views.split(self_, split_size, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3740,7 +3740,7 @@ def unsafe_split_Tensor(input, split_size, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(unsafe_split_Tensor, (input, split_size, dim))
-    results = [ops.wrap(r) for r in kernels_shape.unsafe_split(self_, split_size, dim)]
+    results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split(self_, split_size, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3791,7 +3791,7 @@ def split_with_sizes(input, split_sizes, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(split_with_sizes, (input, split_sizes, dim))
-    results = [ops.wrap(r) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
+    results = [ops.wrap(r) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3842,7 +3842,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
         return intercept(split_with_sizes_copy, (input, split_sizes, dim), out)
     if out is not None:
         return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
+    results = [ops.wrap(r.copy()) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3893,7 +3893,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(unsafe_split_with_sizes, (input, split_sizes, dim))
-    results = [ops.wrap(r) for r in kernels_shape.unsafe_split_with_sizes(self_, split_sizes, dim)]
+    results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split_with_sizes(self_, split_sizes, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3934,8 +3934,8 @@ def split_sizes(input, split_size, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(split_sizes, (input, split_size, dim), None, composite_shape.split_sizes)
-    return composite_shape.split_sizes(input, split_size, dim)
+        return intercept(split_sizes, (input, split_size, dim), None, composite_shape_parts.split_sizes)
+    return composite_shape_parts.split_sizes(input, split_size, dim)
 
 
 def chunk(input, chunks, dim):
@@ -3945,8 +3945,8 @@ def chunk(input, chunks, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(chunk, (input, chunks, dim), None, composite_shape.chunk)
-    return composite_shape.chunk(input, chunks, dim)
+        return intercept(chunk, (input, chunks, dim), None, composite_shape_parts.chunk)
+    return composite_shape_parts.chunk(input, chunks, dim)
 
 
 def unsafe_chunk(input, chunks, dim):
@@ -3956,8 +3956,8 @@ def unsafe_chunk(input, chunks, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unsafe_chunk, (input, chunks, dim), None, composite_shape.unsafe_chunk)
-    return composite_shape.unsafe_chunk(input, chunks, dim)
+        return intercept(unsafe_chunk, (input, chunks, dim), None, composite_shape_parts.unsafe_chunk)
+    return composite_shape_parts.unsafe_chunk(input, chunks, dim)
 
 
 def tensor_split_sections(input, sections, dim):
@@ -3967,8 +3967,8 @@ def tensor_split_sections(input, sections, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tensor_split_sections, (input, sections, dim), None, composite_shape.tensor_split_sections)
-    return composite_shape.tensor_split_sections(input, sections, dim)
+        return intercept(tensor_split_sections, (input, sections, dim), None, composite_shape_parts.tensor_split_sections)
+    return composite_shape_parts.tensor_split_sections(input, sections, dim)
 
 
 def tensor_split_indices(input, indices, dim):
@@ -3978,8 +3978,8 @@ def tensor_split_indices(input, indices, dim):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tensor_split_indices, (input, indices, dim), None, composite_shape.tensor_split_indices)
-    return composite_shape.tensor_split_indices(input, indices, dim)
+        return intercept(tensor_split_indices, (input, indices, dim), None, composite_shape_parts.tensor_split_indices)
+    return composite_shape_parts.tensor_split_indices(input, indices, dim)
 
 
 def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, dim):
@@ -3989,8 +3989,8 @@ def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, d
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tensor_split_tensor_indices_or_sections, (input, tensor_indices_or_sections, dim), None, composite_shape.tensor_split_tensor)
-    return composite_shape.tensor_split_tensor(input, tensor_indices_or_sections, dim)
+        return intercept(tensor_split_tensor_indices_or_sections, (input, tensor_indices_or_sections, dim), None, composite_shape_parts.tensor_split_tensor)
+    return composite_shape_parts.tensor_split_tensor(input, tensor_indices_or_sections, dim)
 
 
 def hsplit_int(input, sections):
@@ -4000,8 +4000,8 @@ def hsplit_int(input, sections):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hsplit_int, (input, sections), None, composite_shape.hsplit_int)
-    return composite_shape.hsplit_int(input, sections)
+        return intercept(hsplit_int, (input, sections), None, composite_shape_parts.hsplit_int)
+    return composite_shape_parts.hsplit_int(input, sections)
 
 
 def hsplit_array(input, indices):
@@ -4011,8 +4011,8 @@ def hsplit_array(input, indices):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hsplit_array, (input, indices), None, composite_shape.hsplit_array)
-    return composite_shape.hsplit_array(input, indices)
+        return intercept(hsplit_array, (input, indices), None, composite_shape_parts.hsplit_array)
+    return composite_shape_parts.hsplit_array(input, indices)
 
 
 def vsplit_int(input, sections):
@@ -4022,8 +4022,8 @@ def vsplit_int(input, sections):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(vsplit_int, (input, sections), None, composite_shape.vsplit_int)
-    return composite_shape.vsplit_int(input, sections)
+        return intercept(vsplit_int, (input, sections), None, composite_shape_parts.vsplit_int)
+    return composite_shape_parts.vsplit_int(input, sections)
 
 
 def vsplit_array(input, indices):
@@ -4033,8 +4033,8 @@ def vsplit_array(input, indices):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(vsplit_array, (input, indices), None, composite_shape.vsplit_array)
-    return composite_shape.vsplit_array(input, indices)
+        return intercept(vsplit_array, (input, indices), None, composite_shape_parts.vsplit_array)
+    return composite_shape_parts.vsplit_array(input, indices)
 
 
 def dsplit_int(input, sections):
@@ -4044,8 +4044,8 @@ def dsplit_int(input, sections):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(dsplit_int, (input, sections), None, composite_shape.dsplit_int)
-    return composite_shape.dsplit_int(input, sections)
+        return intercept(dsplit_int, (input, sections), None, composite_shape_parts.dsplit_int)
+    return composite_shape_parts.dsplit_int(input, sections)
 
 
 def dsplit_array(input, indices):
@@ -4055,8 +4055,8 @@ def dsplit_array(input, indices):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(dsplit_array, (input, indices), None, composite_shape.dsplit_array)
-    return composite_shape.dsplit_array(input, indices)
+        return intercept(dsplit_array, (input, indices), None, composite_shape_parts.dsplit_array)
+    return composite_shape_parts.dsplit_array(input, indices)
 
 
 def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
@@ -4082,7 +4082,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
         return intercept(select_scatter, (input, src, dim, index), out)
     if out is not None:
         return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape.select_scatter(self_, src_, dim, index)
+    result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4153,7 +4153,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
         return intercept(slice_scatter, (input, src, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape.slice_scatter(self_, src_, dim, start, end, step)
+    result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4224,7 +4224,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
         return intercept(diagonal_scatter, (input, src, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape.diagonal_scatter(self_, src_, offset, dim1, dim2)
+    result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4299,7 +4299,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
         return intercept(as_strided_scatter, (input, src, size, stride, storage_offset), out)
     if out is not None:
         return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
-    result_ = kernels_shape.as_strided_scatter(self_, src_, size, stride, storage_offset)
+    result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4354,8 +4354,8 @@ def resize_(self, size, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(resize_, (self, size, memory_format), None, composite_shape.resize_)
-    return composite_shape.resize_(self, size, memory_format)
+        return intercept(resize_, (self, size, memory_format), None, composite_shape_memory.resize_)
+    return composite_shape_memory.resize_(self, size, memory_format)
 
 
 def resize_as_(input, the_template, memory_format):
@@ -4365,8 +4365,8 @@ def resize_as_(input, the_template, memory_format):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(resize_as_, (input, the_template, memory_format), None, composite_shape.as_resized_)
-    return composite_shape.as_resized_(input, the_template, memory_format)
+        return intercept(resize_as_, (input, the_template, memory_format), None, composite_shape_memory.as_resized_)
+    return composite_shape_memory.as_resized_(input, the_template, memory_format)
 
 
 def set_(self):
@@ -4376,8 +4376,8 @@ def set_(self):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(set_, (self,), None, composite_shape.set_)
-    return composite_shape.set_(self)
+        return intercept(set_, (self,), None, composite_shape_memory.set_)
+    return composite_shape_memory.set_(self)
 
 
 def set__source_Storage(self, source):
@@ -4387,8 +4387,8 @@ def set__source_Storage(self, source):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(set__source_Storage, (self, source), None, composite_shape.set_storage_)
-    return composite_shape.set_storage_(self, source)
+        return intercept(set__source_Storage, (self, source), None, composite_shape_memory.set_storage_)
+    return composite_shape_memory.set_storage_(self, source)
 
 
 def set__source_Storage_storage_offset(self, source, storage_offset, size, stride):
@@ -4398,8 +4398,8 @@ def set__source_Storage_storage_offset(self, source, storage_offset, size, strid
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(set__source_Storage_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape.set_storage_offset_)
-    return composite_shape.set_storage_offset_(self, source, storage_offset, size, stride)
+        return intercept(set__source_Storage_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape_memory.set_storage_offset_)
+    return composite_shape_memory.set_storage_offset_(self, source, storage_offset, size, stride)
 
 
 def set__source_Tensor(self, source):
@@ -4409,8 +4409,8 @@ def set__source_Tensor(self, source):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(set__source_Tensor, (self, source), None, composite_shape.set_tensor_)
-    return composite_shape.set_tensor_(self, source)
+        return intercept(set__source_Tensor, (self, source), None, composite_shape_memory.set_tensor_)
+    return composite_shape_memory.set_tensor_(self, source)
 
 
 def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride):
@@ -4420,8 +4420,8 @@ def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(set__source_Tensor_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape.set_tensor_offset_)
-    return composite_shape.set_tensor_offset_(self, source, storage_offset, size, stride)
+        return intercept(set__source_Tensor_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape_memory.set_tensor_offset_)
+    return composite_shape_memory.set_tensor_offset_(self, source, storage_offset, size, stride)
 
 
 def cat(tensors, dim, *, out=None):
@@ -4443,7 +4443,7 @@ def cat(tensors, dim, *, out=None):
         return intercept(cat, (tensors, dim), out)
     if out is not None:
         return write_out(cat, (tensors, dim), out, "apart")
-    result_ = kernels_shape.cat(tensors_, dim)
+    result_ = kernels_shape_joins.cat(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4490,10 +4490,10 @@ def concat(tensors, dim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(concat, (tensors, dim), out, composite_shape.concat)
+        return intercept(concat, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
         return write_out(concat, (tensors, dim), out)
-    return composite_shape.concat(tensors, dim)
+    return composite_shape_joins.concat(tensors, dim)
 
 
 def concatenate(tensors, dim, *, out=None):
@@ -4503,10 +4503,10 @@ def concatenate(tensors, dim, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(concatenate, (tensors, dim), out, composite_shape.concat)
+        return intercept(concatenate, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
         return write_out(concatenate, (tensors, dim), out)
-    return composite_shape.concat(tensors, dim)
+    return composite_shape_joins.concat(tensors, dim)
 
 
 def stack(tensors, dim, *, out=None):
@@ -4528,7 +4528,7 @@ def stack(tensors, dim, *, out=None):
         return intercept(stack, (tensors, dim), out)
     if out is not None:
         return write_out(stack, (tensors, dim), out, "apart")
-    result_ = kernels_shape.stack(tensors_, dim)
+    result_ = kernels_shape_joins.stack(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4586,7 +4586,7 @@ def block_diag(tensors, *, out=None):
         return intercept(block_diag, (tensors,), out)
     if out is not None:
         return write_out(block_diag, (tensors,), out, "same_dtype shared")
-    result_ = kernels_shape.block_diag(tensors_)
+    result_ = kernels_shape_joins.block_diag(tensors_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4632,10 +4632,10 @@ def hstack(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hstack, (tensors,), out, composite_shape.hstack)
+        return intercept(hstack, (tensors,), out, composite_shape_joins.hstack)
     if out is not None:
         return write_out(hstack, (tensors,), out)
-    return composite_shape.hstack(tensors)
+    return composite_shape_joins.hstack(tensors)
 
 
 def vstack(tensors, *, out=None):
@@ -4645,10 +4645,10 @@ def vstack(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(vstack, (tensors,), out, composite_shape.vstack)
+        return intercept(vstack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
         return write_out(vstack, (tensors,), out)
-    return composite_shape.vstack(tensors)
+    return composite_shape_joins.vstack(tensors)
 
 
 def dstack(tensors, *, out=None):
@@ -4658,10 +4658,10 @@ def dstack(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(dstack, (tensors,), out, composite_shape.dstack)
+        return intercept(dstack, (tensors,), out, composite_shape_joins.dstack)
     if out is not None:
         return write_out(dstack, (tensors,), out)
-    return composite_shape.dstack(tensors)
+    return composite_shape_joins.dstack(tensors)
 
 
 def column_stack(tensors, *, out=None):
@@ -4671,10 +4671,10 @@ def column_stack(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(column_stack, (tensors,), out, composite_shape.column_stack)
+        return intercept(column_stack, (tensors,), out, composite_shape_joins.column_stack)
     if out is not None:
         return write_out(column_stack, (tensors,), out)
-    return composite_shape.column_stack(tensors)
+    return composite_shape_joins.column_stack(tensors)
 
 
 def row_stack(tensors, *, out=None):
@@ -4684,10 +4684,10 @@ def row_stack(tensors, *, out=None):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(row_stack, (tensors,), out, composite_shape.vstack)
+        return intercept(row_stack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
         return write_out(row_stack, (tensors,), out)
-    return composite_shape.vstack(tensors)
+    return composite_shape_joins.vstack(tensors)
 
 
 def atleast_1d(input):
@@ -4697,8 +4697,8 @@ def atleast_1d(input):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_1d, (input,), None, composite_shape.atleast_1d)
-    return composite_shape.atleast_1d(input)
+        return intercept(atleast_1d, (input,), None, composite_shape_joins.atleast_1d)
+    return composite_shape_joins.atleast_1d(input)
 
 
 def atleast_1d_Sequence(tensors):
@@ -4708,8 +4708,8 @@ def atleast_1d_Sequence(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_1d_Sequence, (tensors,), None, composite_shape.atleast_1d_sequence)
-    return composite_shape.atleast_1d_sequence(tensors)
+        return intercept(atleast_1d_Sequence, (tensors,), None, composite_shape_joins.atleast_1d_sequence)
+    return composite_shape_joins.atleast_1d_sequence(tensors)
 
 
 def atleast_2d(input):
@@ -4719,8 +4719,8 @@ def atleast_2d(input):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_2d, (input,), None, composite_shape.atleast_2d)
-    return composite_shape.atleast_2d(input)
+        return intercept(atleast_2d, (input,), None, composite_shape_joins.atleast_2d)
+    return composite_shape_joins.atleast_2d(input)
 
 
 def atleast_2d_Sequence(tensors):
@@ -4730,8 +4730,8 @@ def atleast_2d_Sequence(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_2d_Sequence, (tensors,), None, composite_shape.atleast_2d_sequence)
-    return composite_shape.atleast_2d_sequence(tensors)
+        return intercept(atleast_2d_Sequence, (tensors,), None, composite_shape_joins.atleast_2d_sequence)
+    return composite_shape_joins.atleast_2d_sequence(tensors)
 
 
 def atleast_3d(input):
@@ -4741,8 +4741,8 @@ def atleast_3d(input):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_3d, (input,), None, composite_shape.atleast_3d)
-    return composite_shape.atleast_3d(input)
+        return intercept(atleast_3d, (input,), None, composite_shape_joins.atleast_3d)
+    return composite_shape_joins.atleast_3d(input)
 
 
 def atleast_3d_Sequence(tensors):
@@ -4752,8 +4752,8 @@ def atleast_3d_Sequence(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atleast_3d_Sequence, (tensors,), None, composite_shape.atleast_3d_sequence)
-    return composite_shape.atleast_3d_sequence(tensors)
+        return intercept(atleast_3d_Sequence, (tensors,), None, composite_shape_joins.atleast_3d_sequence)
+    return composite_shape_joins.atleast_3d_sequence(tensors)
 
 
 def repeat(self, repeats, *, out=None):
@@ -4775,7 +4775,7 @@ def repeat(self, repeats, *, out=None):
         return intercept(repeat, (self, repeats), out)
     if out is not None:
         return write_out(repeat, (self, repeats), out, "same_dtype shared")
-    result_ = kernels_shape.repeat(self_, repeats)
+    result_ = kernels_shape_copies.repeat(self_, repeats)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4819,8 +4819,8 @@ def tile(input, dims):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tile, (input, dims), None, composite_shape.tile)
-    return composite_shape.tile(input, dims)
+        return intercept(tile, (input, dims), None, composite_shape_joins.tile)
+    return composite_shape_joins.tile(input, dims)
 
 
 def repeat_interleave_Tensor(repeats, output_size):
@@ -4835,7 +4835,7 @@ def repeat_interleave_Tensor(repeats, output_size):
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         return intercept(repeat_interleave_Tensor, (repeats, output_size))
-    result_ = kernels_shape.repeat_interleave(repeats_, output_size)
+    result_ = kernels_shape_copies.repeat_interleave(repeats_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4858,8 +4858,8 @@ def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(repeat_interleave_self_Tensor, (input, repeats, dim, output_size), None, composite_shape.repeat_interleave_tensor)
-    return composite_shape.repeat_interleave_tensor(input, repeats, dim, output_size)
+        return intercept(repeat_interleave_self_Tensor, (input, repeats, dim, output_size), None, composite_shape_joins.repeat_interleave_tensor)
+    return composite_shape_joins.repeat_interleave_tensor(input, repeats, dim, output_size)
 
 
 def repeat_interleave_self_int(input, repeats, dim, output_size):
@@ -4869,8 +4869,8 @@ def repeat_interleave_self_int(input, repeats, dim, output_size):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(repeat_interleave_self_int, (input, repeats, dim, output_size), None, composite_shape.repeat_interleave_int)
-    return composite_shape.repeat_interleave_int(input, repeats, dim, output_size)
+        return intercept(repeat_interleave_self_int, (input, repeats, dim, output_size), None, composite_shape_joins.repeat_interleave_int)
+    return composite_shape_joins.repeat_interleave_int(input, repeats, dim, output_size)
 
 
 def roll(input, shifts, dims, *, out=None):
@@ -4891,7 +4891,7 @@ def roll(input, shifts, dims, *, out=None):
         return intercept(roll, (input, shifts, dims), out)
     if out is not None:
         return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
-    result_ = kernels_shape.roll(self_, shifts, dims)
+    result_ = kernels_shape_copies.roll(self_, shifts, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4946,7 +4946,7 @@ def flip(input, dims, *, out=None):
         return intercept(flip, (input, dims), out)
     if out is not None:
         return write_out(flip, (input, dims), out, "same_dtype shared")
-    result_ = kernels_shape.flip(self_, dims)
+    result_ = kernels_shape_copies.flip(self_, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4995,14 +4995,14 @@ def fliplr(input):
         return _FLIPLR(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(fliplr, (input,), None, composite_shape.fliplr)
-    return composite_shape.fliplr(input)
+        return intercept(fliplr, (input,), None, composite_shape_joins.fliplr)
+    return composite_shape_joins.fliplr(input)
 
 
 _FLIPLR = GuardedOverload("fliplr", ((
     'fliplr(Tensor self)',
     fliplr,
-),), composite_shape.fliplr)
+),), composite_shape_joins.fliplr)
 
 
 def flipud(input):
@@ -5018,14 +5018,14 @@ def flipud(input):
         return _FLIPUD(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(flipud, (input,), None, composite_shape.flipud)
-    return composite_shape.flipud(input)
+        return intercept(flipud, (input,), None, composite_shape_joins.flipud)
+    return composite_shape_joins.flipud(input)
 
 
 _FLIPUD = GuardedOverload("flipud", ((
     'flipud(Tensor self)',
     flipud,
-),), composite_shape.flipud)
+),), composite_shape_joins.flipud)
 
 
 def rot90(input, k, dims, *, out=None):
@@ -5046,7 +5046,7 @@ def rot90(input, k, dims, *, out=None):
         return intercept(rot90, (input, k, dims), out)
     if out is not None:
         return write_out(rot90, (input, k, dims), out, "same_dtype shared")
-    result_ = kernels_shape.rot90(self_, k, dims)
+    result_ = kernels_shape_copies.rot90(self_, k, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5105,7 +5105,7 @@ def tril(input, diagonal=0, *, out=None):
         return intercept(tril, (input, diagonal), out)
     if out is not None:
         return write_out(tril, (input, diagonal), out, "same_dtype shared")
-    result_ = kernels_shape.tril(self_, diagonal)
+    result_ = kernels_shape_copies.tril(self_, diagonal)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5179,7 +5179,7 @@ def tril_(input, diagonal=0):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_shape.tril(self_, diagonal))
+    write_inplace(self_, kernels_shape_copies.tril(self_, diagonal))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5223,7 +5223,7 @@ def triu(input, diagonal=0, *, out=None):
         return intercept(triu, (input, diagonal), out)
     if out is not None:
         return write_out(triu, (input, diagonal), out, "same_dtype shared")
-    result_ = kernels_shape.triu(self_, diagonal)
+    result_ = kernels_shape_copies.triu(self_, diagonal)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5297,7 +5297,7 @@ def triu_(input, diagonal=0):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_shape.triu(self_, diagonal))
+    write_inplace(self_, kernels_shape_copies.triu(self_, diagonal))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5334,16 +5334,16 @@ def diag(input, diagonal=0, *, out=None):
         return _DIAG(input, diagonal, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diag, (input, diagonal), out, composite_shape.diag)
+        return intercept(diag, (input, diagonal), out, composite_shape_joins.diag)
     if out is not None:
         return write_out(diag, (input, diagonal), out, "same_dtype shared")
-    return composite_shape.diag(input, diagonal)
+    return composite_shape_joins.diag(input, diagonal)
 
 
 _DIAG = GuardedOverload("diag", ((
     'diag(Tensor self, int diagonal=0, *, Tensor? out=None)',
     diag,
-),), composite_shape.diag)
+),), composite_shape_joins.diag)
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
@@ -5368,7 +5368,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
         return intercept(diag_embed, (input, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape.diag_embed(self_, offset, dim1, dim2)
+    result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5427,14 +5427,14 @@ def diagflat(input, offset=0):
         return _DIAGFLAT(input, offset)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diagflat, (input, offset), None, composite_shape.diagflat)
-    return composite_shape.diagflat(input, offset)
+        return intercept(diagflat, (input, offset), None, composite_shape_joins.diagflat)
+    return composite_shape_joins.diagflat(input, offset)
 
 
 _DIAGFLAT = GuardedOverload("diagflat", ((
     'diagflat(Tensor self, int offset=0)',
     diagflat,
-),), composite_shape.diagflat)
+),), composite_shape_joins.diagflat)
 
 
 def meshgrid(tensors):
@@ -5444,8 +5444,8 @@ def meshgrid(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(meshgrid, (tensors,), None, composite_shape.meshgrid)
-    return composite_shape.meshgrid(tensors)
+        return intercept(meshgrid, (tensors,), None, composite_shape_joins.meshgrid)
+    return composite_shape_joins.meshgrid(tensors)
 
 
 def meshgrid_indexing(tensors, indexing):
@@ -5455,8 +5455,8 @@ def meshgrid_indexing(tensors, indexing):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(meshgrid_indexing, (tensors, indexing), None, composite_shape.meshgrid_indexing)
-    return composite_shape.meshgrid_indexing(tensors, indexing)
+        return intercept(meshgrid_indexing, (tensors, indexing), None, composite_shape_joins.meshgrid_indexing)
+    return composite_shape_joins.meshgrid_indexing(tensors, indexing)
 
 
 def cartesian_prod(tensors):
@@ -5466,8 +5466,8 @@ def cartesian_prod(tensors):
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cartesian_prod, (tensors,), None, composite_shape.cartesian_prod)
-    return composite_shape.cartesian_prod(tensors)
+        return intercept(cartesian_prod, (tensors,), None, composite_shape_joins.cartesian_prod)
+    return composite_shape_joins.cartesian_prod(tensors)
 
 
 def combinations(input, r=2, with_replacement=False):
@@ -5485,14 +5485,14 @@ def combinations(input, r=2, with_replacement=False):
         return _COMBINATIONS(input, r, with_replacement)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(combinations, (input, r, with_replacement), None, composite_shape.combinations)
-    return composite_shape.combinations(input, r, with_replacement)
+        return intercept(combinations, (input, r, with_replacement), None, composite_shape_joins.combinations)
+    return composite_shape_joins.combinations(input, r, with_replacement)
 
 
 _COMBINATIONS = GuardedOverload("combinations", ((
     'combinations(Tensor self, int r=2, bool with_replacement=False)',
     combinations,
-),), composite_shape.combinations)
+),), composite_shape_joins.combinations)
 
 
 def constant_pad_nd(input, pad, value, *, out=None):
@@ -5513,7 +5513,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
         return intercept(constant_pad_nd, (input, pad, value), out)
     if out is not None:
         return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
-    result_ = kernels_shape.constant_pad_nd(self_, pad, value)
+    result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5571,7 +5571,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
         return intercept(pixel_shuffle, (input, upscale_factor), out)
     if out is not None:
         return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
-    result_ = kernels_shape.pixel_shuffle(self_, upscale_factor)
+    result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5635,7 +5635,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
         return intercept(pixel_unshuffle, (input, downscale_factor), out)
     if out is not None:
         return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
-    result_ = kernels_shape.pixel_unshuffle(self_, downscale_factor)
+    result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5699,7 +5699,7 @@ def channel_shuffle(input, groups, *, out=None):
         return intercept(channel_shuffle, (input, groups), out)
     if out is not None:
         return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
-    result_ = kernels_shape.channel_shuffle(self_, groups)
+    result_ = kernels_shape_copies.channel_shuffle(self_, groups)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

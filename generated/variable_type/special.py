@@ -19,7 +19,7 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from gradloom.dispatch.interception import intercept
-from gradloom.kernels._errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -27,7 +27,8 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels import elementwise as kernels_elementwise, special as kernels_special
+from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
+from gradloom.kernels import special as kernels_special
 from gradloom.composite import special as composite_special
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
@@ -1881,7 +1882,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_chebyshev_polynomial_t', n_) from None
     if result_.__class__ is not ndarray:
@@ -1945,7 +1946,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_chebyshev_polynomial_u', n_) from None
     if result_.__class__ is not ndarray:
@@ -2009,7 +2010,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_chebyshev_polynomial_v', n_) from None
     if result_.__class__ is not ndarray:
@@ -2073,7 +2074,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_chebyshev_polynomial_w', n_) from None
     if result_.__class__ is not ndarray:
@@ -2137,7 +2138,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_shifted_chebyshev_polynomial_t', n_) from None
     if result_.__class__ is not ndarray:
@@ -2201,7 +2202,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_shifted_chebyshev_polynomial_u', n_) from None
     if result_.__class__ is not ndarray:
@@ -2265,7 +2266,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_shifted_chebyshev_polynomial_v', n_) from None
     if result_.__class__ is not ndarray:
@@ -2329,7 +2330,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_shifted_chebyshev_polynomial_w', n_) from None
     if result_.__class__ is not ndarray:
@@ -2393,7 +2394,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.hermite_polynomial_h(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_hermite_polynomial_h', n_) from None
     if result_.__class__ is not ndarray:
@@ -2457,7 +2458,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.hermite_polynomial_he(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_hermite_polynomial_he', n_) from None
     if result_.__class__ is not ndarray:
@@ -2521,7 +2522,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_laguerre_polynomial_l', n_) from None
     if result_.__class__ is not ndarray:
@@ -2585,7 +2586,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     if n_.dtype.kind not in 'fcV':
         n_, = promote_to_float((n,), ())
     try:
-        result_ = kernels_special.legendre_polynomial_p(kernels_elementwise.like(x, n_), n_)
+        result_ = kernels_special.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
     except REFUSALS as error:
         raise refusal(error, 'special_legendre_polynomial_p', n_) from None
     if result_.__class__ is not ndarray:

@@ -1,6 +1,6 @@
 """Random number generators: `Generator`, the default generator, and functions that seed it and save its state.
 
-A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/_draws.py` draw from
+A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/random/` draw from
 the stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded
 by the other.
 """
@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .kernels._mt19937 import Stream, default_stream
+from .kernels.random.streams import Stream, default_stream
 from .types.device import CPU, check_device
 
 if TYPE_CHECKING:

@@ -510,7 +510,7 @@ INTERNAL = {
     "less_equal",
     "greater",
     "greater_equal",
-    "restored",
+    "_restored",
     "conj_number",
     "scaled",
     "_log",

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradloom.kernels import conv, pool
+from gradloom.kernels.conv import convolution as conv
+from gradloom.kernels.pool import pooling as pool
 
 torch = pytest.importorskip("torch")
 ml_dtypes = pytest.importorskip("ml_dtypes")

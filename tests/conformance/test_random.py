@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradloom.kernels import _draws as kernels  # noqa: E402
+from gradloom.kernels.random import distributions  # noqa: E402
+from gradloom.kernels.random.streams import Stream  # noqa: E402
 from tests.conformance import random_reference  # noqa: E402
 from tests.conformance.random_reference import FLOATING, call, to_array  # noqa: E402
 from tests.core import random_calls  # noqa: E402
@@ -41,7 +42,7 @@ def same(stream, described):
 
 def seeded(seed):
     torch.manual_seed(seed)
-    return kernels.Stream(seed)
+    return Stream(seed)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATING, "complex64", "complex128"])
@@ -155,7 +156,7 @@ def test_gaps_between_elements(steps, dtype):
     result = expected.numpy().copy()
     stream = seeded(7)
     expected[steps].normal_(1, 2)
-    kernels.normal_(stream, result[steps], 1, 2)
+    distributions.fill_normal(stream, result[steps], 1, 2)
     assert random_calls.steps_apart(result, to_array(expected)) == 0
 
 
@@ -179,7 +180,7 @@ def test_sequences_share_the_cached_normal():
         if choose.random() < 0.1:
             image = stream.to_bytes()
             torch.set_rng_state(torch.from_numpy(image))
-            stream = kernels.Stream(0)
+            stream = Stream(0)
             stream.from_bytes(torch.get_rng_state().numpy())
 
 

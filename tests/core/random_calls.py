@@ -8,7 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradloom.kernels import _draws as kernels
+from gradloom.kernels.random import distributions, integers, sampling
+from gradloom.kernels.random.streams import Stream
+
+KERNELS = {
+    "uniform_": distributions.fill_uniform,
+    "uniform": distributions.draw_uniform,
+    "normal_": distributions.fill_normal,
+    "normal": distributions.draw_normal,
+    "normal_each": distributions.draw_normal_each,
+    "bernoulli_": distributions.fill_bernoulli,
+    "bernoulli": distributions.draw_bernoulli,
+    "exponential_": distributions.fill_exponential,
+    "cauchy_": distributions.fill_cauchy,
+    "geometric_": distributions.fill_geometric,
+    "log_normal_": distributions.fill_log_normal,
+    "random_": integers.fill_integers,
+    "randint": integers.draw_integers,
+    "randperm": integers.draw_permutation,
+    "multinomial": sampling.draw_multinomial,
+    "poisson": sampling.draw_poisson,
+    "native_dropout": distributions.draw_dropout,
+    "dropout_noise": distributions.dropout_noise,
+    "rrelu_noise": distributions.rrelu_noise,
+}
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -37,16 +60,16 @@ def in_memory_order(call: dict) -> np.ndarray:
     return np.zeros([shape[axis] for axis in axes], numpy_dtype(call["dtype"])).transpose(np.argsort(axes))
 
 
-def run(stream: kernels.Stream, call: dict) -> np.ndarray:
+def run(stream: Stream, call: dict) -> np.ndarray:
     """The result of the call, a tuple's first element."""
     name, arguments = call["call"], array_arguments(call)
     if name.endswith("_"):
-        return getattr(kernels, name)(stream, in_memory_order(call), **arguments)
+        return KERNELS[name](stream, in_memory_order(call), **arguments)
     if name in ("uniform", "normal", "randint"):
         arguments.update(shape=tuple(call["shape"]), dtype=numpy_dtype(call["dtype"]))
     elif name == "randperm":
         arguments["dtype"] = numpy_dtype(call["dtype"])
-    result = getattr(kernels, name)(stream, **arguments)
+    result = KERNELS[name](stream, **arguments)
     return result[0] if isinstance(result, tuple) else result
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from gradloom import random as generator
-from gradloom.kernels import _draws as kernels
+from gradloom.kernels.random import distributions
 from gradloom.random import Generator
 
 FLOAT32 = np.dtype(np.float32)
 
 
 def numbers(source, n=5):
-    return kernels.normal((source or generator.default_generator)._stream, (n,), FLOAT32).tolist()
+    return distributions.draw_normal((source or generator.default_generator)._stream, (n,), FLOAT32).tolist()
 
 
 def test_seeding():
@@ -40,7 +40,7 @@ def test_default_generator():
 def test_state_round_trip(before):
     """At every place of a block of words, and with a normal number cached."""
     source = Generator().manual_seed(2**50 + 1)
-    kernels.uniform(source._stream, (before,), FLOAT32)
+    distributions.draw_uniform(source._stream, (before,), FLOAT32)
     numbers(source, before % 2)
     state = source.get_state()
     assert state.shape == (5056,) and state._array.dtype == np.uint8

@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradloom.kernels import _draws as kernels
-from gradloom.kernels._box_muller import box_muller
-from gradloom.kernels._shuffle import shuffle
+from gradloom.kernels.random import distributions as draws, integers, sampling
+from gradloom.kernels.random.integers import shuffle
+from gradloom.kernels.random.normal import box_muller
+from gradloom.kernels.random.streams import Stream
 from tests.core import random_calls
 from tests.waiting import in_threads
 
 STREAMS = json.loads((Path(__file__).parent / "random_streams.json").read_text())
 FLOAT32 = np.dtype(np.float32)
+HALF = np.dtype(np.float16)
 # The golden values were computed with glibc's functions; another C library's may differ in the last bit.
 SAME_LIBRARY = sys.platform == "linux"
 
@@ -27,7 +29,7 @@ SAME_LIBRARY = sys.platform == "linux"
 def test_golden_stream(golden):
     if "bfloat16" in golden["name"]:
         pytest.importorskip("ml_dtypes")
-    stream = kernels.Stream(golden["seed"])
+    stream = Stream(golden["seed"])
     for call in golden["calls"]:
         if call["dtype"] == "bfloat16":
             pytest.importorskip("ml_dtypes")
@@ -40,20 +42,20 @@ def test_golden_stream(golden):
         expected = expected.astype(result.dtype).reshape(result.shape)
         apart = random_calls.steps_apart(result, expected)
         assert apart <= (0 if SAME_LIBRARY else 2), (call, result)
-    following = kernels.randint(stream, 0, 2**28 - 1, (), np.dtype(np.int64))
+    following = integers.draw_integers(stream, 0, 2**28 - 1, (), np.dtype(np.int64))
     assert following == golden["following"], "the calls drew another number of words than PyTorch"
 
 
 def test_blocks_join_without_seam():
     """More numbers than fit a block are the same as in one piece: the words are consumed in order."""
     n = 3 * 32768 + 5
-    whole = kernels.uniform(kernels.Stream(3), (n,), FLOAT32)
-    stream = kernels.Stream(3)
-    pieces = [kernels.uniform(stream, (size,), FLOAT32) for size in (7, 40000, n - 40007)]
+    whole = draws.draw_uniform(Stream(3), (n,), FLOAT32)
+    stream = Stream(3)
+    pieces = [draws.draw_uniform(stream, (size,), FLOAT32) for size in (7, 40000, n - 40007)]
     assert np.array_equal(whole, np.concatenate(pieces))
-    normal = kernels.normal(kernels.Stream(3), (n - 5,), FLOAT32)
-    stream = kernels.Stream(3)
-    pieces = [kernels.normal(stream, (size,), FLOAT32) for size in (16, n - 21)]
+    normal = draws.draw_normal(Stream(3), (n - 5,), FLOAT32)
+    stream = Stream(3)
+    pieces = [draws.draw_normal(stream, (size,), FLOAT32) for size in (16, n - 21)]
     assert np.array_equal(normal, np.concatenate(pieces))
 
 
@@ -88,56 +90,56 @@ def test_shuffle_is_the_sequence_of_swaps(n):
 
 def test_exact_uniform_bounds_are_never_reached_above():
     """Rounding to a narrow dtype brings some numbers up to the upper bound, which stays excluded."""
-    halves = kernels.uniform(kernels.Stream(1), (200000,), np.dtype(np.float16))
+    halves = draws.draw_uniform(Stream(1), (200000,), np.dtype(np.float16))
     assert halves.min() >= 0 and halves.max() < 1
 
 
 def test_no_block_is_lost_between_threads():
     """Concurrent calls each get consecutive numbers: together, what one thread gets, in some order."""
-    stream, results = kernels.Stream(4), []
+    stream, results = Stream(4), []
 
     def work():
         for _ in range(100):
-            results.append(kernels.normal(stream, (7,), FLOAT32).tobytes())
+            results.append(draws.draw_normal(stream, (7,), FLOAT32).tobytes())
 
     in_threads(*[work] * 4)
-    alone = kernels.Stream(4)
-    assert sorted(results) == sorted(kernels.normal(alone, (7,), FLOAT32).tobytes() for _ in range(400))
+    alone = Stream(4)
+    assert sorted(results) == sorted(draws.draw_normal(alone, (7,), FLOAT32).tobytes() for _ in range(400))
 
 
 @pytest.mark.parametrize(
     "error, message, call",
     [
-        (RuntimeError, "from=2 > to=1", lambda s, x: kernels.uniform_(s, x, 2, 1)),
-        (RuntimeError, "from is out of bounds for float", lambda s, x: kernels.uniform_(s, x, 1e39, 2e39)),
-        (RuntimeError, "to-from to exceed the limit", lambda s, x: kernels.uniform_(s, x, -3e38, 3e38)),
-        (NotImplementedError, "not implemented for 'Long'", lambda s, x: kernels.uniform_(s, x.astype(np.int64))),
-        (RuntimeError, "normal expects std >= 0.0, but found std -1", lambda s, x: kernels.normal_(s, x, 0, -1)),
-        (RuntimeError, "all elements of std >= 0.0", lambda s, x: kernels.normal_each(s, 0.0, x - 1)),
-        (RuntimeError, "non-complex", lambda s, x: kernels.normal_each(s, 0.0, x.astype(np.complex64))),
-        (RuntimeError, "found lambda=0", lambda s, x: kernels.exponential_(s, x, 0)),
-        (RuntimeError, "found sigma=0", lambda s, x: kernels.cauchy_(s, x, 0, 0)),
-        (RuntimeError, "found std=0", lambda s, x: kernels.log_normal_(s, x, 0, 0)),
-        (RuntimeError, r"p to be in \(0, 1\), but got p=1", lambda s, x: kernels.geometric_(s, x, 1)),
-        (RuntimeError, r"p to be in \[0, 1\], but got p=2", lambda s, x: kernels.bernoulli_(s, x, 2)),
-        (RuntimeError, "every element of p", lambda s, x: kernels.bernoulli(s, x + 2)),
-        (RuntimeError, "from=5 >= to=5", lambda s, x: kernels.random_(s, x, 5, 5)),
+        (RuntimeError, "from=2 > to=1", lambda s, x: draws.fill_uniform(s, x, 2, 1)),
+        (RuntimeError, "from is out of bounds for float", lambda s, x: draws.fill_uniform(s, x, 1e39, 2e39)),
+        (RuntimeError, "to-from to exceed the limit", lambda s, x: draws.fill_uniform(s, x, -3e38, 3e38)),
+        (NotImplementedError, "not implemented for 'Long'", lambda s, x: draws.fill_uniform(s, x.astype(np.int64))),
+        (RuntimeError, "normal expects std >= 0.0, but found std -1", lambda s, x: draws.fill_normal(s, x, 0, -1)),
+        (RuntimeError, "all elements of std >= 0.0", lambda s, x: draws.draw_normal_each(s, 0.0, x - 1)),
+        (RuntimeError, "non-complex", lambda s, x: draws.draw_normal_each(s, 0.0, x.astype(np.complex64))),
+        (RuntimeError, "found lambda=0", lambda s, x: draws.fill_exponential(s, x, 0)),
+        (RuntimeError, "found sigma=0", lambda s, x: draws.fill_cauchy(s, x, 0, 0)),
+        (RuntimeError, "found std=0", lambda s, x: draws.fill_log_normal(s, x, 0, 0)),
+        (RuntimeError, r"p to be in \(0, 1\), but got p=1", lambda s, x: draws.fill_geometric(s, x, 1)),
+        (RuntimeError, r"p to be in \[0, 1\], but got p=2", lambda s, x: draws.fill_bernoulli(s, x, 2)),
+        (RuntimeError, "every element of p", lambda s, x: draws.draw_bernoulli(s, x + 2)),
+        (RuntimeError, "from=5 >= to=5", lambda s, x: integers.fill_integers(s, x, 5, 5)),
         (
             RuntimeError,
             "to - 1 is out of bounds for unsigned char",
-            lambda s, x: kernels.random_(s, x.astype(np.uint8), 0, 300),
+            lambda s, x: integers.fill_integers(s, x.astype(np.uint8), 0, 300),
         ),
-        (RuntimeError, "negative dimension -1", lambda s, x: kernels.randperm(s, -1, np.dtype(np.int64))),
-        (RuntimeError, "n cannot be greater than 2049", lambda s, x: kernels.randperm(s, 3000, np.dtype(np.float16))),
-        (RuntimeError, "n_sample > prob_dist", lambda s, x: kernels.multinomial(s, x + 1, 9)),
-        (RuntimeError, "n_sample <= 0", lambda s, x: kernels.multinomial(s, x + 1, 0)),
-        (RuntimeError, "sum of probabilities <= 0", lambda s, x: kernels.multinomial(s, x, 1)),
-        (RuntimeError, "element < 0", lambda s, x: kernels.multinomial(s, x - 1, 1)),
-        (RuntimeError, "entry < 0", lambda s, x: kernels.multinomial(s, x - 1, 2, True)),
-        (RuntimeError, "expected rate to be non-negative", lambda s, x: kernels.poisson(s, x - 1)),
-        (NotImplementedError, "poisson_cpu", lambda s, x: kernels.poisson(s, x.astype(np.int64))),
+        (RuntimeError, "negative dimension -1", lambda s, x: integers.draw_permutation(s, -1, np.dtype(np.int64))),
+        (RuntimeError, "n cannot be greater than 2049", lambda s, x: integers.draw_permutation(s, 3000, HALF)),
+        (RuntimeError, "n_sample > prob_dist", lambda s, x: sampling.draw_multinomial(s, x + 1, 9)),
+        (RuntimeError, "n_sample <= 0", lambda s, x: sampling.draw_multinomial(s, x + 1, 0)),
+        (RuntimeError, "sum of probabilities <= 0", lambda s, x: sampling.draw_multinomial(s, x, 1)),
+        (RuntimeError, "element < 0", lambda s, x: sampling.draw_multinomial(s, x - 1, 1)),
+        (RuntimeError, "entry < 0", lambda s, x: sampling.draw_multinomial(s, x - 1, 2, True)),
+        (RuntimeError, "expected rate to be non-negative", lambda s, x: sampling.draw_poisson(s, x - 1)),
+        (NotImplementedError, "poisson_cpu", lambda s, x: sampling.draw_poisson(s, x.astype(np.int64))),
     ],
 )
 def test_refusals(error, message, call):
     with pytest.raises(error, match=message):
-        call(kernels.Stream(0), np.zeros(4, np.float32))
+        call(Stream(0), np.zeros(4, np.float32))

@@ -161,7 +161,7 @@ def test_whose_calls_are_asked_about():
                 "gradloom.generated.functions.elementwise",
                 "gradloom.formulas.norm",
                 "gradloom.core.engine",
-                "gradloom.composite.shape",
+                "gradloom.composite.shape.reshapes",
                 "gradloom.tensors.python_operators",
             ),
         )

@@ -70,15 +70,15 @@ def test_names_that_a_program_cannot_reach_are_not_given(reference, made):
     assert "No program calls it by name" in entry(made, "activation", "softplus_backward")
 
 
-def test_definitions_are_found_where_they_are_and_not_where_they_are_imported(module):
-    place = module("locate").Definitions(ROOT, ROOT / "src" / "gradloom").find("kernels", "activation", "elu")
-    assert place.shown.startswith("src/gradloom/kernels/_")
+def test_definitions_are_found(module):
+    place = module("locate").Definitions(ROOT, ROOT / "src" / "gradloom").find("kernels", "activation.smooth", "elu")
+    assert place.shown == "src/gradloom/kernels/activation/smooth.py"
     assert place.path.read_text().splitlines()[place.line - 1].startswith("def elu(")
 
 
 def test_a_definition_that_is_not_there_is_an_error(module):
     with pytest.raises(LookupError, match="nonesuch"):
-        module("locate").Definitions(ROOT, ROOT / "src" / "gradloom").find("kernels", "activation", "nonesuch")
+        module("locate").Definitions(ROOT, ROOT / "src" / "gradloom").find("kernels", "activation.smooth", "nonesuch")
 
 
 def test_links_out_of_docs_lead_to_pages_that_show_the_file(module):

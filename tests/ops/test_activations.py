@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradloom
-from gradloom.kernels._select import bounded, keep_where, select
+from gradloom.kernels.elementwise.choices import bounded, keep_where, select
 
 F = gradloom.nn.functional
 INF, NAN = float("inf"), float("nan")

@@ -8,7 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from gradloom.kernels import _threads, conv, pool
+from gradloom.kernels._common import threads
+from gradloom.kernels.conv import convolution as conv
+from gradloom.kernels.pool import pooling as pool
 
 RNG = np.random.default_rng
 
@@ -171,10 +173,10 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
             yield from pool.max_pool2d_with_indices(a, 3, 2, 1)
             yield pool.avg_pool2d(a, 3, 2, 1)
 
-    monkeypatch.setattr(_threads, "_threads", 1)
+    monkeypatch.setattr(threads, "_threads", 1)
     alone = list(results())
-    monkeypatch.setattr(_threads, "_threads", 3)
-    monkeypatch.setattr(_threads, "_pool", None)
+    monkeypatch.setattr(threads, "_threads", 3)
+    monkeypatch.setattr(threads, "_pool", None)
     together = list(results())
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-9)

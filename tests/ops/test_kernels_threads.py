@@ -11,27 +11,35 @@ import warnings
 import numpy as np
 import pytest
 
-from gradloom.kernels import _gemm, _threads
+from gradloom.kernels import matmul
+from gradloom.kernels._common.threads import (
+    _find_blas,
+    chunks,
+    get_num_threads,
+    set_num_threads,
+    share,
+    single_threaded_blas,
+)
 from tests.waiting import LIMIT, forked, in_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
 def threads(request, monkeypatch):
-    before = _threads.get_num_threads()
-    _threads.set_num_threads(request.param)
+    before = get_num_threads()
+    set_num_threads(request.param)
     yield request.param
-    _threads.set_num_threads(before)
+    set_num_threads(before)
 
 
 def test_results_come_in_the_order_of_the_items(threads):
-    assert _threads.share(lambda item: item + 1, range(20)) == list(range(1, 21))
-    assert _threads.share(lambda item: item, []) == []
+    assert share(lambda item: item + 1, range(20)) == list(range(1, 21))
+    assert share(lambda item: item, []) == []
 
 
 def test_chunks_cover_everything_once(threads):
     for total in (0, 1, 2, 7, 64, 1000):
         for largest in (None, 1, 5, 5000):
-            parts = _threads.chunks(total, largest)
+            parts = chunks(total, largest)
             assert [i for part in parts for i in range(total)[part]] == list(range(total))
             assert largest is None or all(part.stop - part.start <= largest for part in parts)
 
@@ -42,18 +50,18 @@ def test_an_exception_in_a_thread_reaches_the_caller(threads):
             raise ValueError("five")
 
     with pytest.raises(ValueError, match="five"):
-        _threads.share(work, range(8))
+        share(work, range(8))
 
 
 def test_shares_within_shares(threads):
     def outer(i):
-        return sum(_threads.share(lambda j: i * j, range(5)))
+        return sum(share(lambda j: i * j, range(5)))
 
-    assert _threads.share(outer, range(6)) == [10 * i for i in range(6)]
+    assert share(outer, range(6)) == [10 * i for i in range(6)]
 
 
 def test_callers_in_several_threads(threads):
-    calls = [lambda i=i: _threads.share(lambda j: i * j, range(50)) for i in range(5)]
+    calls = [lambda i=i: share(lambda j: i * j, range(50)) for i in range(5)]
     assert in_threads(*calls) == [[i * j for j in range(50)] for i in range(5)]
 
 
@@ -66,23 +74,23 @@ def test_errstate_reaches_the_helpers(threads):
 
     with warnings.catch_warnings(), np.errstate(divide="ignore"):
         warnings.simplefilter("error")
-        _threads.share(work, range(threads))
+        share(work, range(threads))
 
 
 def test_blas_has_its_threads_again():
-    found = _threads._find_blas()
+    found = _find_blas()
     if found is None:
         pytest.skip("NumPy does not use OpenBLAS")
     set_threads, get_threads = found
     before = get_threads()
     try:
         set_threads(2)
-        with _threads.single_threaded_blas():
-            with _threads.single_threaded_blas():
+        with single_threaded_blas():
+            with single_threaded_blas():
                 assert get_threads() == 1
             assert get_threads() == 1
         assert get_threads() == 2
-        with pytest.raises(ZeroDivisionError), _threads.single_threaded_blas():
+        with pytest.raises(ZeroDivisionError), single_threaded_blas():
             raise ZeroDivisionError
         assert get_threads() == 2
     finally:
@@ -92,14 +100,14 @@ def test_blas_has_its_threads_again():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_makes_its_own_threads(threads):
-    _threads.share(lambda item: item, range(8))
-    assert forked(lambda: _threads.share(lambda item: item, range(8)) != list(range(8))) == 0
+    share(lambda item: item, range(8))
+    assert forked(lambda: share(lambda item: item, range(8)) != list(range(8))) == 0
 
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_set_num_threads_refuses(count):
     with pytest.raises(RuntimeError, match="positive"):
-        _threads.set_num_threads(count)
+        set_num_threads(count)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
@@ -121,24 +129,24 @@ def test_set_num_threads_refuses(count):
     ],
 )
 def test_matmul(threads, left, right, dtype, monkeypatch):
-    monkeypatch.setattr(_gemm, "SMALL", 1 << 8)
-    monkeypatch.setattr(_gemm, "_LARGE", 1 << 12)
+    monkeypatch.setattr(matmul, "SMALL", 1 << 8)
+    monkeypatch.setattr(matmul, "_LARGE", 1 << 12)
     random = np.random.default_rng(0)
     a, b = ((random.standard_normal(shape) * 4).astype(dtype) for shape in (left, right))
-    with _threads.single_threaded_blas():  # many small products by several threads stall on a busy machine
+    with single_threaded_blas():  # many small products by several threads stall on a busy machine
         expected = np.matmul(a, b)
     tolerance = 1e-4 if dtype in ("float32", "complex64") else 1e-10
-    np.testing.assert_allclose(_gemm.matmul(a, b), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(matmul.gemm(a, b), expected, rtol=tolerance, atol=tolerance)
     out = np.empty_like(expected)
-    assert _gemm.matmul(a, b, out) is out
+    assert matmul.gemm(a, b, out) is out
     np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
 
 
 KEEPING = """
 import resource
 import numpy as np
-from gradloom.kernels import _memory
-kept = _memory.keep_freed_memory()
+from gradloom.kernels._common import threads
+kept = threads.keep_freed_memory()
 for _ in range(3):
     blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
     del blocks

@@ -166,7 +166,7 @@ def set_num_threads(int: int) -> None:
     Raises:
         RuntimeError: if it is not positive.
     """
-    from ..kernels._threads import set_num_threads
+    from ..kernels._common.threads import set_num_threads
 
     if not hasattr(int, "__index__"):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(int).__name__}")
@@ -175,7 +175,7 @@ def set_num_threads(int: int) -> None:
 
 def get_num_threads() -> int:
     """How many threads one operator may use."""
-    from ..kernels._threads import get_num_threads
+    from ..kernels._common.threads import get_num_threads
 
     return get_num_threads()
 

@@ -24,7 +24,7 @@ def take_along_dim(self, indices, dim):
             f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
         )
     else:
-        from ..kernels._dims import wrap_dim
+        from ..kernels._common.dims import wrap_dim
 
         axis = wrap_dim(dim, self.dim())
         ours, theirs = _broadcast_but(self.shape, indices.shape, axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..dispatch import _operators as ops
-from ..kernels._layout import suggested_format
+from ..kernels._common.layout import suggested_format
 from ..types.device import contiguous_format
 from ..types.dtype import finfo, float32, float64
 

@@ -139,8 +139,7 @@ def _laid_out_as(variable, array):
     like = variable._array
     if like.flags.c_contiguous and like.shape == array.shape:
         return np.empty(array.shape, array.dtype)
-    from ..kernels._layout import new_like
-    from ..kernels._overlap import is_dense
+    from ..kernels._common.layout import is_dense, new_like
     from .gradient_checks import expandable
 
     if like.shape != array.shape and not expandable(array.shape, like.shape):

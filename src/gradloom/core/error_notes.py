@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..dispatch.state import ANOMALY, state
-from ..kernels._errors import size_mismatch
+from ..kernels._common.errors import size_mismatch
 from . import node_hooks as hook_calls
 from .user_stack import is_generated, operator_called, stack_text, user_line
 

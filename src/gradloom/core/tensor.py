@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
-from ..kernels._dims import dim_error
+from ..kernels._common.dims import dim_error
 from ..types.device import CPU, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
 from .edge import gradient_edge

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy import ndarray
 
-from ..kernels._dims import dim_error
-from ..kernels._layout import is_in_format
+from ..kernels._common.dims import dim_error
+from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
 from ..types.dtype import FLOATING, TYPE_OF
 from ..types.size import Size

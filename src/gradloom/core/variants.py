@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
-from ..kernels._overlap import check_apart, check_no_internal_overlap, check_no_partial_overlap
+from ..kernels._common.layout import check_apart, check_no_internal_overlap, check_no_partial_overlap
 from ..memory.ownership import resized
 from ..types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
 from .node import NO_EDGE, bump_version

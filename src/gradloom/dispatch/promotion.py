@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels._precision import Wide, is_half
+from ..kernels._common.numbers import Wide, is_half
 from ..types.dtype import (
     BOOL,
     COMPLEX,

@@ -2,6 +2,11 @@
 
 Where a result is a real function of a slice of the input, its tangent is the product of its gradient and the input's
 tangent: d result = sum Re(conj(gradient) * tangent); the *_jvp helpers use this.
+
+Note [Recurrences]
+Derivatives of running products and running logsumexps are recurrences y[k] = term[k] + factor[k] * y[k - 1], which
+neither divide by an element that may be zero nor leave the range of floating-point numbers. They are associative, so
+doubling the stride solves them in log2(n) steps (Hillis and Steele 1986, "Data parallel algorithms").
 """
 
 from __future__ import annotations
@@ -10,23 +15,86 @@ from math import inf
 
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
-from ._recurrence import padded, recurrence, reversed_recurrence
-from ._reduced import count, dot, real, restored, wrapped
+
+
+def _wrapped(dim, ndim):
+    """The reduced dimensions counted from the front, in rising order: all for None and ()."""
+    if dim is None or dim == ():
+        return list(range(ndim))
+    if dim.__class__ is int:
+        dim = (dim,)
+    return sorted([d % ndim for d in dim])
+
+
+def _restored(reduced, dim, keepdim, ndim):
+    """A result with its reduced dimensions back, of size one; as it is, if all were reduced: it broadcasts."""
+    if keepdim or not ndim or dim is None or dim == ():
+        return reduced
+    for d in _wrapped(dim, ndim):
+        reduced = ops.unsqueeze(reduced, d)
+    return reduced
+
+
+def _count(sizes, dim):
+    """How many elements go into one result."""
+    found = 1
+    if sizes:
+        for d in _wrapped(dim, len(sizes)):
+            found *= sizes[d]
+    return found
+
+
+def _real(tensor):
+    return ops.real(tensor) if tensor.is_complex() else tensor
+
+
+def _dot(gradient, tangent, dim, keepdim):
+    """sum Re(conj(gradient) * tangent) over the reduced dimensions."""
+    product = _real(gradient.conj() * tangent)
+    return ops.sum(product, dim, keepdim) if product.dim() else product
+
+
+def _recurrence(factor, term, dim):
+    """y with y[k] = term[k] + factor[k] * y[k - 1] along `dim`; factor[0] is not used.
+
+    Args:
+        factor, term: Tensors of one shape.
+    """
+    n, step = term.size(dim), 1
+    while step < n:
+        rest = n - step
+        late = ops.narrow(factor, dim, step, rest)
+        moved = ops.narrow(term, dim, step, rest) + late * ops.narrow(term, dim, 0, rest)
+        term = ops.cat((ops.narrow(term, dim, 0, step), moved), dim)
+        if 2 * step < n:
+            factor = ops.cat((ops.narrow(factor, dim, 0, step), late * ops.narrow(factor, dim, 0, rest)), dim)
+        step *= 2
+    return term
+
+
+def _reversed_recurrence(factor, term, dim):
+    """y with y[k] = term[k] + factor[k] * y[k + 1] along `dim`; the last factor is not used."""
+    return ops.flip(_recurrence(ops.flip(factor, (dim,)), ops.flip(term, (dim,)), dim), (dim,))
+
+
+def _padded(x, dim, value, front):
+    """`x` with one more element, the number `value`, in front or at the end of `dim`."""
+    edge = ops.full_like(ops.narrow(x, dim, 0, 1), value)
+    return ops.cat((edge, x) if front else (x, edge), dim)
+
 
 # --- sums and means ---------------------------------------------------------------------------------------------------
-
-
 def sum_backward(grad, sizes, dim, keepdim):
     """The gradient of a sum: itself, expanded over the summed dimensions without being copied."""
     ndim = len(sizes)
-    if not keepdim and ndim and wrapped(dim, ndim) != list(range(ndim - grad.dim())):
-        grad = restored(grad, dim, keepdim, ndim)
+    if not keepdim and ndim and _wrapped(dim, ndim) != list(range(ndim - grad.dim())):
+        grad = _restored(grad, dim, keepdim, ndim)
     return ops.expand(grad, sizes)
 
 
 def mean_backward(grad, sizes, dim, numel, keepdim):
     """The gradient of a mean: that of the sum, divided by the number of elements; memory of its own for each."""
-    number = numel if dim is None or dim == () else count(sizes, dim)
+    number = numel if dim is None or dim == () else _count(sizes, dim)
     return ops.div_Scalar(sum_backward(grad, sizes, dim, keepdim), number)
 
 
@@ -41,8 +109,6 @@ def trace_backward(grad, sizes):
 
 
 # --- products --------------------------------------------------------------------------------------------------------
-
-
 def prod_backward(grad, self, result, dim=None, keepdim=False):
     """d(prod x)/dx_k = prod over j != k of x_j.
 
@@ -51,10 +117,10 @@ def prod_backward(grad, self, result, dim=None, keepdim=False):
     """
     if not self.dim():
         return grad
-    grad = restored(grad, dim, keepdim, self.dim())
+    grad = _restored(grad, dim, keepdim, self.dim())
     if (result == 0).any():
         return grad * _products_of_others(self, dim).conj()
-    return grad * (restored(result, dim, keepdim, self.dim()) / self).conj()
+    return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
 
 
 def prod_jvp(self, self_t, result, dim=None, keepdim=False):
@@ -64,7 +130,7 @@ def prod_jvp(self, self_t, result, dim=None, keepdim=False):
     if (result == 0).any():
         others = _products_of_others(self, dim)
     else:
-        others = restored(result, dim, keepdim, self.dim()) / self
+        others = _restored(result, dim, keepdim, self.dim()) / self
     return ops.sum(others * self_t, dim, keepdim)
 
 
@@ -81,16 +147,14 @@ def _products_before(x, dim):
     n = x.size(dim)
     if n < 2:
         return ops.ones_like(x)
-    return padded(ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim), dim, 1, front=True)
+    return _padded(ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim), dim, 1, front=True)
 
 
 # --- variance --------------------------------------------------------------------------------------------------------
-
-
 def var_backward(grad, self, dim, correction, keepdim):
     """d var/dx = 2 (x - mean) / (n - correction)."""
-    free = count(self.shape, dim) - (1 if correction is None else correction)
-    grad = restored(grad, dim, keepdim, self.dim())
+    free = _count(self.shape, dim) - (1 if correction is None else correction)
+    grad = _restored(grad, dim, keepdim, self.dim())
     spread = self - _mean(self, dim)
     if free <= 0:
         return grad * ops.where(spread == 0, float("nan"), inf)
@@ -105,8 +169,8 @@ def _mean(x, dim):
 
 def var_jvp(self, self_t, dim, correction, keepdim):
     """d var = sum of 2 Re(conj(x - mean) dx) / (n - correction)."""
-    one = ops.ones((), dtype=real(self).dtype)
-    return dot(var_backward(one, self, dim, correction, True), self_t, dim, keepdim)
+    one = ops.ones((), dtype=_real(self).dtype)
+    return _dot(var_backward(one, self, dim, correction, True), self_t, dim, keepdim)
 
 
 def std_backward(result, grad, self, dim, correction, keepdim):
@@ -144,18 +208,16 @@ def _added(first, second):
 
 
 # --- extrema ---------------------------------------------------------------------------------------------------------
-
-
 def amaxmin_backward(grad, self, result, dim, keepdim):
     """The gradient, distributed evenly among all elements that equal the extremum."""
-    grad, result = (restored(x, dim, keepdim, self.dim()) for x in (grad, result))
+    grad, result = (_restored(x, dim, keepdim, self.dim()) for x in (grad, result))
     mask = self == result
     return grad / (ops.sum(mask, dim, True) if mask.dim() else mask) * mask
 
 
 def amaxmin_jvp(self, self_t, result, dim, keepdim):
     """The mean of the tangents of all elements that equal the extremum."""
-    shares = _shares(self, restored(result, dim, keepdim, self.dim()), dim)
+    shares = _shares(self, _restored(result, dim, keepdim, self.dim()), dim)
     product = shares * self_t
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
@@ -208,8 +270,6 @@ def gather_with_keepdimed_indices(self, dim, indices, keepdim):
 
 
 # --- norms -----------------------------------------------------------------------------------------------------------
-
-
 def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
 
@@ -220,7 +280,7 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         p = 2
     if p == 0:
         return None
-    grad, norm = (restored(x, dim, keepdim, self.dim()) for x in (grad, norm))
+    grad, norm = (_restored(x, dim, keepdim, self.dim()) for x in (grad, norm))
     if p == 1:
         return self.sgn() * grad
     if p == 2:
@@ -246,13 +306,13 @@ def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
     """d |x|_p = sum Re(conj(d |x|_p/dx_k) dx_k)."""
     if p == 0:
         return ops.zeros_like(norm)
-    return dot(norm_backward(ops.ones_like(norm), self, p, norm, dim, keepdim), self_t, dim, keepdim)
+    return _dot(norm_backward(ops.ones_like(norm), self, p, norm, dim, keepdim), self_t, dim, keepdim)
 
 
 def renorm_backward(grad, self, p, dim, maxnorm):
     """y = s(|x|) x with s(n) = maxnorm / n above maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx."""
     others, norm, scale, slope = _renorm_parts(self, p, dim, maxnorm)
-    along = ops.sum(real(grad * self.conj()), others, True)
+    along = ops.sum(_real(grad * self.conj()), others, True)
     return grad * scale + norm_backward(along * slope, self, p, norm, others, True)
 
 
@@ -296,19 +356,17 @@ def cdist_jvp(x1, x1_t, x2, x2_t, p, result):
 
 def logsumexp_backward(grad, self, result, dim, keepdim):
     """d logsumexp/dx_k = exp(x_k - result)."""
-    grad, result = (restored(x, dim, keepdim, self.dim()) for x in (grad, result))
+    grad, result = (_restored(x, dim, keepdim, self.dim()) for x in (grad, result))
     return grad * (self - result).exp().conj()
 
 
 def logsumexp_jvp(self, self_t, result, dim, keepdim):
     """d logsumexp = sum of exp(x_k - result) dx_k."""
-    product = (self - restored(result, dim, keepdim, self.dim())).exp() * self_t
+    product = (self - _restored(result, dim, keepdim, self.dim())).exp() * self_t
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
 
 # --- running results -------------------------------------------------------------------------------------------------
-
-
 def cumsum_backward(grad, dim):
     """The sums of the gradients from each element on."""
     if not grad.dim() or grad.size(dim) < 2:
@@ -328,7 +386,7 @@ def cumprod_backward(grad, self, dim, result):
     if not (self == 0).any():
         return cumsum_backward(grad * result.conj(), dim) / x
     later = ops.narrow(x, dim, 1, x.size(dim) - 1)
-    return _products_before(x, dim) * reversed_recurrence(padded(later, dim, 0, front=False), grad, dim)
+    return _products_before(x, dim) * _reversed_recurrence(_padded(later, dim, 0, front=False), grad, dim)
 
 
 def _is_single(x, dim):
@@ -340,8 +398,8 @@ def cumprod_jvp(self_t, self, dim, result):
     """dy_k = x_k dy_(k-1) + y_(k-1) dx_k."""
     if _is_single(self, dim):
         return self_t
-    before = padded(ops.narrow(result, dim, 0, result.size(dim) - 1), dim, 1, front=True)
-    return recurrence(self, before * self_t, dim)
+    before = _padded(ops.narrow(result, dim, 0, result.size(dim) - 1), dim, 1, front=True)
+    return _recurrence(self, before * self_t, dim)
 
 
 def cummaxmin_backward(grad, self, indices, dim):
@@ -358,16 +416,16 @@ def logcumsumexp_backward(grad, self, result, dim):
     """
     if _is_single(self, dim):
         return grad
-    decay = padded(_decay(result, dim), dim, 0, front=False).conj()
-    return _exp_of_difference(self, result).conj() * reversed_recurrence(decay, grad, dim)
+    decay = _padded(_decay(result, dim), dim, 0, front=False).conj()
+    return _exp_of_difference(self, result).conj() * _reversed_recurrence(decay, grad, dim)
 
 
 def logcumsumexp_jvp(self, self_t, result, dim):
     """dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1)."""
     if _is_single(self, dim):
         return self_t
-    decay = padded(_decay(result, dim), dim, 0, front=True)
-    return recurrence(decay, _exp_of_difference(self, result) * self_t, dim)
+    decay = _padded(_decay(result, dim), dim, 0, front=True)
+    return _recurrence(decay, _exp_of_difference(self, result) * self_t, dim)
 
 
 def _decay(result, dim):

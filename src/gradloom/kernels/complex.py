@@ -6,8 +6,8 @@ import numpy as np
 
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import TYPE_OF, scalar_type_name
-from ._layout import empty_result, row_major
-from ._reduced import to_float
+from ._common.layout import empty_result, row_major
+from .elementwise.dtypes import to_float
 
 _conjugated = None  # gradloom.memory.conjugation.conjugated, which real programs do not import
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}

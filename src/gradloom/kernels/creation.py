@@ -1,4 +1,7 @@
-"""Creation kernels: arrays from sizes and numbers."""
+"""Creation kernels: arrays from sizes and numbers, and the window functions of signal processing.
+
+A periodic window of n samples is the symmetric one of n + 1 without its last sample; windows are computed in float64.
+"""
 
 from __future__ import annotations
 
@@ -7,70 +10,9 @@ from math import ceil, isfinite, prod
 import numpy as np
 
 from ..memory.ownership import strided_view
-from ..types.dtype import default
-from ._layout import new_array, new_like
-from ._numbers import number_filling
-from ._precision import is_half
-from ._tapers import (
-    bartlett_window,
-    bartlett_window_periodic,
-    blackman_window,
-    blackman_window_periodic,
-    hamming_window,
-    hamming_window_alpha,
-    hamming_window_alpha_beta,
-    hamming_window_periodic,
-    hann_window,
-    hann_window_periodic,
-    kaiser_window,
-    kaiser_window_beta,
-    kaiser_window_periodic,
-)
-
-__all__ = [
-    "arange",
-    "arange_start",
-    "arange_start_step",
-    "bartlett_window",
-    "bartlett_window_periodic",
-    "blackman_window",
-    "blackman_window_periodic",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "eye",
-    "eye_m",
-    "full",
-    "full_like",
-    "hamming_window",
-    "hamming_window_alpha",
-    "hamming_window_alpha_beta",
-    "hamming_window_periodic",
-    "hann_window",
-    "hann_window_periodic",
-    "kaiser_window",
-    "kaiser_window_beta",
-    "kaiser_window_periodic",
-    "linspace",
-    "linspace_tensors",
-    "logspace",
-    "logspace_tensors",
-    "new_empty",
-    "new_empty_strided",
-    "new_full",
-    "new_ones",
-    "new_zeros",
-    "ones",
-    "ones_like",
-    "range_end",
-    "range_end_step",
-    "scalar_tensor",
-    "tril_indices",
-    "triu_indices",
-    "zeros",
-    "zeros_like",
-]
+from ..types.dtype import TYPE_OF, default
+from ._common.layout import new_array, new_like
+from ._common.numbers import is_half, number_filling
 
 
 def _checked(size, name=None):
@@ -84,8 +26,6 @@ def _checked(size, name=None):
 
 
 # --- of a given size --------------------------------------------------------------------------------------
-
-
 def zeros(size, dtype=None):
     """Zeros, of the default floating type unless told."""
     return np.zeros(_checked(size, "zeros"), default.numpy_float if dtype is None else dtype)
@@ -155,8 +95,6 @@ def empty_permuted(size, physical_layout, dtype=None):
 
 
 # --- like another array -----------------------------------------------------------------------------------
-
-
 def zeros_like(self, dtype=None, memory_format=None):
     """Zeros in the shape of `self`."""
     return new_like(self, dtype, memory_format, np.zeros_like)
@@ -205,8 +143,6 @@ def new_full(self, size, fill_value, dtype=None):
 
 
 # --- ranges -----------------------------------------------------------------------------------------------
-
-
 def arange(end, dtype=None):
     """0, 1, ... below `end`."""
     return arange_start_step(0, end, 1, dtype)
@@ -332,8 +268,6 @@ def _number(value, name):
 
 
 # --- matrices ---------------------------------------------------------------------------------------------
-
-
 def eye(n, dtype=None):
     """The identity matrix."""
     return eye_m(n, n, dtype)
@@ -363,3 +297,97 @@ def _triangle(find, row, col, offset, dtype):
             raise RuntimeError(f"{name} must be non-negative, got{value}")
     found = np.stack(find(row, offset, col))
     return found.astype(np.int64 if dtype is None else dtype, copy=False)
+
+
+def _window(name, length, periodic, dtype, shape):
+    """`shape(t)` for t from 0 to 1 over the window."""
+    dtype = np.dtype(default.numpy_float if dtype is None else dtype)
+    if dtype.kind not in "fcV":
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {_type_name(dtype)}")
+    if length < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
+    if length < 2:
+        return np.ones(length, dtype)
+    steps = length if periodic else length - 1
+    return shape(np.arange(length) / steps).astype(dtype)
+
+
+def _type_name(dtype):
+    return f"TensorOptions(dtype={TYPE_OF[dtype]})"
+
+
+def hann_window(window_length, dtype=None):
+    """sin(pi t)^2, periodic."""
+    return hann_window_periodic(window_length, True, dtype)
+
+
+def hann_window_periodic(window_length, periodic, dtype=None):
+    """sin(pi t)^2."""
+    return _raised_cosine("hann_window", window_length, periodic, 0.5, 0.5, dtype)
+
+
+def hamming_window(window_length, dtype=None):
+    """0.54 - 0.46 cos(2 pi t), periodic."""
+    return hamming_window_periodic(window_length, True, dtype)
+
+
+def hamming_window_periodic(window_length, periodic, dtype=None):
+    """0.54 - 0.46 cos(2 pi t)."""
+    return hamming_window_alpha_beta(window_length, periodic, 0.54, 0.46, dtype)
+
+
+def hamming_window_alpha(window_length, periodic, alpha, dtype=None):
+    """alpha - 0.46 cos(2 pi t)."""
+    return hamming_window_alpha_beta(window_length, periodic, alpha, 0.46, dtype)
+
+
+def hamming_window_alpha_beta(window_length, periodic, alpha, beta, dtype=None):
+    """alpha - beta cos(2 pi t)."""
+    return _raised_cosine("hamming_window", window_length, periodic, alpha, beta, dtype)
+
+
+def _raised_cosine(name, length, periodic, alpha, beta, dtype):
+    return _window(name, length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * np.pi * t))
+
+
+def bartlett_window(window_length, dtype=None):
+    """A triangle, periodic."""
+    return bartlett_window_periodic(window_length, True, dtype)
+
+
+def bartlett_window_periodic(window_length, periodic, dtype=None):
+    """A triangle: 1 - |2 t - 1|."""
+    return _window("bartlett_window", window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1))
+
+
+def blackman_window(window_length, dtype=None):
+    """0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t), periodic."""
+    return blackman_window_periodic(window_length, True, dtype)
+
+
+def blackman_window_periodic(window_length, periodic, dtype=None):
+    """0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t)."""
+
+    def shape(t):
+        return 0.42 - 0.5 * np.cos(2 * np.pi * t) + 0.08 * np.cos(4 * np.pi * t)
+
+    return _window("blackman_window", window_length, periodic, dtype, shape)
+
+
+def kaiser_window(window_length, dtype=None):
+    """As below with beta = 12, periodic."""
+    return kaiser_window_beta(window_length, True, 12.0, dtype)
+
+
+def kaiser_window_periodic(window_length, periodic, dtype=None):
+    """As below with beta = 12."""
+    return kaiser_window_beta(window_length, periodic, 12.0, dtype)
+
+
+def kaiser_window_beta(window_length, periodic, beta, dtype=None):
+    """I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta), with the modified Bessel function of order 0."""
+
+    def shape(t):
+        return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta)
+
+    return _window("kaiser_window", window_length, periodic, dtype, shape)

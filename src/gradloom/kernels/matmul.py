@@ -1,22 +1,28 @@
 """Products of matrices and vectors.
 
 Note [Products]
-Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass
-a transposed one by its strides; large ones go there in shares, by _gemm.py. Two things are done for them here. Halves
-are multiplied in float32 and rounded once at the end. A batch in which neither of the last two dimensions is contiguous
-is copied first: `np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
+Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass a
+transposed one by its strides; large ones go there in shares (`gemm`). Two things are done for them here. Halves are
+multiplied in float32 and rounded once at the end. A batch in which neither of the last two dimensions is contiguous is
+copied first: `np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
+
+Note [Threads of products]
+OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need: in a
+training step on two cores that costs more than they save, and on a busy machine many times more. So every product that
+OpenBLAS would give to its workers is computed with BLAS held to one thread, cut up if it is large.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..types.dtype import TYPE_OF, c_name, scalar_type_name
-from . import _gemm
-from ._layout import as_operands
-from ._numbers import number_as
-from ._precision import is_half, widen
-from ._refuse import not_implemented
+from ._common import threads
+from ._common.errors import not_implemented
+from ._common.layout import as_operands
+from ._common.numbers import is_half, number_as, widen
 
 
 def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
@@ -244,12 +250,12 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     half = is_half(dtype)
     if half:
         a, b = widen(a), widen(b)
-    if b.ndim < 3 and a.size * b.shape[-1] <= _gemm.SMALL:
+    if b.ndim < 3 and a.size * b.shape[-1] <= SMALL:
         found = np.dot(a, b)
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
     else:
-        found = _gemm.matmul(_for_blas(a), _for_blas(b))
+        found = gemm(_for_blas(a), _for_blas(b))
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
     return found.astype(dtype) if half and not keep_wide else found
@@ -347,3 +353,38 @@ def _cannot_multiply(a, b) -> RuntimeError:
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
     )
+
+
+SMALL = 1 << 19  # multiplications: up to here OpenBLAS itself uses one thread
+_LARGE = 1 << 22  # from here on a share of the work takes much longer than waking a thread
+
+
+def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """np.matmul(a, b, out=out), the rows, columns or matrices of a large product shared out among the
+    threads."""
+    columns = b.shape[-1] if b.ndim > 1 else 1
+    work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
+    if work <= SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":
+        return np.matmul(a, b, out=out)
+    if work < _LARGE or min(a.ndim, b.ndim) < 2 or threads.get_num_threads() == 1:
+        with threads.single_threaded_blas():
+            return np.matmul(a, b, out=out)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows = a.shape[-2]
+    if out is None:
+        out = np.empty((*batch, rows, columns), a.dtype)
+    if batch and batch[0] >= threads.get_num_threads():
+        _share_matrices(a, b, out)
+    elif rows >= columns:
+        threads.share(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), threads.chunks(rows))
+    else:
+        threads.share(lambda part: np.matmul(a, b[..., part], out=out[..., part]), threads.chunks(columns))
+    return out
+
+
+def _share_matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
+    b = np.broadcast_to(b, (*out.shape[:-2], *b.shape[-2:]))
+    # A few shares for each thread, because a share is not interrupted.
+    largest = max(1, math.ceil(len(out) / (4 * threads.get_num_threads())))
+    threads.share(lambda part: np.matmul(a[part], b[part], out=out[part]), threads.chunks(len(out), largest))

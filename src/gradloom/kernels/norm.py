@@ -1,7 +1,8 @@
-"""Normalisation: of channels over the batch, of the last dimensions, of groups of channels.
+"""Normalization: of channels over the batch, of the last dimensions, of groups of channels.
 
-Statistics are returned as PyTorch returns them: the mean and 1 / sqrt(variance + eps) of each set of elements, in the
-dtype of the parameters where these are wider than the input, else in the input's.
+Statistics are PyTorch's: the mean and 1 / sqrt(variance + eps) of each set of elements, in the dtype of the parameters
+where these are wider than the input, else in the input's. Sets are laid out as rows, or as channels. Sums are products
+with ones, which BLAS computes at the speed of memory; float16 and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -10,22 +11,8 @@ from math import prod
 
 import numpy as np
 
-from ._layout import in_format, suggested_format
-from ._standardize import (
-    cast,
-    channel_dot,
-    channel_sum,
-    column_sum,
-    from_channels,
-    inverse_deviation,
-    is_channels_last,
-    project,
-    row_blocks,
-    row_dot,
-    standardize_rows,
-    to_channels,
-    work_dtype,
-)
+from ._common.layout import in_format, suggested_format
+from .random.streams import scalar_name
 
 
 def _stored(input, *parameters):
@@ -34,8 +21,6 @@ def _stored(input, *parameters):
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
-
-
 def _check_batch_norm(input, training, **parameters):
     channels = input.shape[1]
     for name, value in parameters.items():
@@ -127,8 +112,6 @@ def native_batch_norm_backward(
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
-
-
 def _check_layer_norm(input, normalized_shape, weight, bias):
     shape = list(normalized_shape)
     if not shape:
@@ -214,8 +197,6 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 
 
 # --- groups of channels ----------------------------------------------------------------------------------------------
-
-
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Each of `group` groups of the C channels of (N, C, *), with HxW positions, standardised.
 
@@ -268,3 +249,129 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
         cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None,
     )
+
+
+_BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
+
+
+def work_dtype(array, name):
+    """The dtype to compute in. Raises NotImplementedError for what is not floating."""
+    dtype = array.dtype
+    if dtype.char in "fd":
+        return dtype
+    if dtype.char == "e" or dtype.kind == "V" or dtype.name == "bfloat16":
+        return np.dtype(np.float32)
+    raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(dtype)}'")
+
+
+def cast(array, dtype):
+    """`array` in `dtype`, not copied where it has it; None stays None."""
+    return None if array is None else array.astype(dtype, copy=False)
+
+
+# --- rows: (sets, elements of a set) ------------------------------------------------------------------------------
+def row_sum(rows):
+    """The sums of the rows of a matrix."""
+    return rows @ np.ones(rows.shape[1], rows.dtype)
+
+
+def column_sum(rows):
+    """The sums of the columns of a matrix."""
+    return np.ones(rows.shape[0], rows.dtype) @ rows
+
+
+def row_dot(a, b):
+    """The inner products of the rows of two matrices."""
+    return np.einsum("rl,rl->r", a, b)
+
+
+def row_blocks(count, size, multiple=1):
+    """Slices of `count` rows of `size` elements that fit in cache; each holds a multiple of `multiple` rows."""
+    step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def standardize_rows(rows, eps):
+    """The rows of a matrix standardised, block by block.
+
+    Returns:
+        A new matrix that is filled as the iterator is used up, the means, 1 / sqrt(variance + eps); and an iterator
+        of (slice, the block of standardised rows), in which a caller may go on computing while it is in cache.
+    """
+    count = rows.shape[1]
+    result, mean, deviation = np.empty_like(rows), row_sum(rows), np.empty(rows.shape[0], rows.dtype)
+    mean /= count
+
+    def blocks():
+        for part in row_blocks(*rows.shape):
+            block = result[part]
+            np.subtract(rows[part], mean[part, None], out=block)
+            deviation[part] = inverse_deviation(row_dot(block, block) / count, eps)
+            block *= deviation[part, None]
+            yield part, block
+
+    return result, mean, deviation, blocks()
+
+
+def inverse_deviation(variance, eps):
+    """1 / sqrt(variance + eps)."""
+    variance = variance + variance.dtype.type(eps)
+    np.sqrt(variance, out=variance)
+    return np.reciprocal(variance, out=variance)
+
+
+def project(h, standardized, scale):
+    """scale * (h - M(h) - n M(h n)) row by row, with M the mean of a row and n the standardised rows.
+
+    That is the derivative of standardising, which is its own transpose. Overwrites `standardized`.
+    """
+    count = h.shape[1]
+    inner = row_dot(h, standardized)
+    inner /= -count
+    mean = row_sum(h)
+    mean /= count
+    standardized *= inner[:, None]
+    standardized += h
+    standardized -= mean[:, None]
+    standardized *= scale[:, None]
+    return standardized
+
+
+# --- channels: (batch, channels, positions) -----------------------------------------------------------------------
+def is_channels_last(array):
+    """Whether the channels of images or volumes, dimension 1, lie innermost in memory."""
+    return suggested_format(array) is not None
+
+
+def to_channels(array, last):
+    """(batch, channels, *) as a contiguous (batch, channels, positions); for channels that lie innermost as
+    (batch * positions, channels, 1). A view where possible."""
+    shape = array.shape
+    if last:
+        moved = np.ascontiguousarray(np.moveaxis(array, 1, -1))
+        return moved.reshape(prod(shape) // max(shape[1], 1), shape[1], 1)
+    return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
+
+
+def from_channels(values, shape, last):
+    """The inverse of `to_channels`."""
+    if last:
+        return np.moveaxis(values.reshape(shape[0], *shape[2:], shape[1]), -1, 1)
+    return values.reshape(shape)
+
+
+def channel_sum(values):
+    """The sums of the channels of (batch, channels, positions)."""
+    batch, channels, positions = values.shape
+    if positions == 1:
+        return column_sum(values[:, :, 0])
+    return row_sum(values.reshape(batch * channels, positions)).reshape(batch, channels).sum(0)
+
+
+def channel_dot(a, b):
+    """The inner products of the channels of two arrays (batch, channels, positions)."""
+    batch, channels, positions = a.shape
+    if positions == 1:
+        return np.einsum("nc,nc->c", a[:, :, 0], b[:, :, 0])
+    rows = (batch * channels, positions)
+    return row_dot(a.reshape(rows), b.reshape(rows)).reshape(batch, channels).sum(0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._axes import axes
-from ._extrema import taken
-from ._layout import inverse, memory_order
-from ._precision import widen
+from ._common.dims import axes
+from ._common.layout import inverse, memory_order
+from ._common.numbers import widen
+from .reduction.extrema import taken
 
 _BLOCK = 512
 _PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort is worth it
@@ -101,7 +101,6 @@ def _refuse_complex(array, name):
 
 # --- unique elements --------------------------------------------------------------------------------------------------
 # Each gives (values, inverse, counts); what was not asked for is empty.
-
 _NOTHING = (0,)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._reduced import like, shared, widened
-from ._refuse import not_implemented, refuse
+from ._common.errors import not_implemented, refuse
+from .elementwise.dtypes import like, shared, widened
 
 
 def _of_scipy(name: str, *scipy_names: str):
@@ -109,8 +109,6 @@ def _number(name, value, array):
 
 
 # --- orthogonal polynomials: of degree n, an integer held in an array of any dtype; 0 for negative degrees -----
-
-
 def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
     """A polynomial of SciPy at x (at 2 x - 1 if shifted), plus `previous` times the one of the next lower degree."""
 

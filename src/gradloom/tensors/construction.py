@@ -12,7 +12,7 @@ from ..core.tensor import Tensor, new, wrap
 from ..core.variants import mark_inference, require_gradient
 from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
-from ..kernels._copies import to_copy
+from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view, with_bits
 from ..types.device import check_device
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name

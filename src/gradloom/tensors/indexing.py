@@ -111,7 +111,7 @@ def delitem(self: Tensor, index: Any) -> None:
 
 
 def _number(self, value):
-    from ..kernels._numbers import number_filling
+    from ..kernels._common.numbers import number_filling
 
     dtype = self._array.dtype
     if value.__class__ is not complex and dtype.char in "fdFD" and -65504 <= value <= 65504:

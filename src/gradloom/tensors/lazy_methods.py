@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dispatch import _operators
-from ..kernels._overlap import is_dense
+from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import legacy_type_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch import _operators as ops
-from ...kernels._dims import infer_size
+from ...kernels._common.dims import infer_size
 from ...types.device import channels_last, channels_last_3d, contiguous_format
 from ..answer import innermost, loop, shares, unbatched_write
 from ..call import Call

@@ -1,0 +1,1 @@
+"""Products made of other operators."""

@@ -1,0 +1,1 @@
+"""Reductions made of other operators."""

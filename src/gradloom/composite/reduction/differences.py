@@ -1,0 +1,196 @@
+"""Composites of neighbouring elements: differences, trapezoidal sums, numerical gradients."""
+
+from __future__ import annotations
+
+from ...dispatch import _operators as ops
+from ...kernels._common.dims import wrap_dim, wrap_dims
+from ...types.dtype import default
+
+
+def gradient(self, spacing, dim, edge_order):
+    """The derivatives of sampled values along dimensions, by second-order differences.
+
+    Args:
+        spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim
+            Tensor for each; None is 1.
+        dim: int, several, or None for all.
+        edge_order: 1 or 2, the order of the differences at the boundaries.
+
+    Returns:
+        A tuple with a Tensor of the shape of `self` for each dimension.
+
+    Raises:
+        RuntimeError: if the number of spacings differs from that of the dimensions, or a dimension is too short.
+    """
+    ndim = self.dim()
+    told = dim is not None
+    dims = tuple(range(ndim)) if not told else (wrap_dim(dim, ndim),) if isinstance(dim, int) else wrap_dims(dim, ndim)
+    if isinstance(spacing, (tuple, list)):
+        if len(spacing) != len(dims):
+            what = "'dim'" if told else "'self.dim()"
+            why = "" if told else ", since dim argument was not given"
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
+                f"to {what} = {len(dims)}'{why}, but got a list of length {len(spacing)}"
+            )
+    else:
+        spacing = (1.0 if spacing is None else spacing,) * len(dims)
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if any(self.size(d) < edge_order + 1 for d in dims):
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    for s in spacing:
+        if isinstance(s, ops.Tensor) and s.dim() != 1:
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an "
+                f"element with {s.dim()} dimensions!"
+            )
+    x = self if self._array.dtype.kind in "fcV" else self.to(default.float)
+    return tuple([_gradient_along(x, s, d, edge_order) for s, d in zip(spacing, dims, strict=True)])
+
+
+def gradient_along(self, dim, edge_order):
+    """The derivatives of values sampled at distance 1."""
+    return gradient(self, None, dim, edge_order)
+
+
+def _gradient_along(x, spacing, dim, edge_order):
+    """The derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in PyTorch's
+    order, which decides in which order gradients are added up: what stands last is made first.)"""
+
+    def at(start, length):
+        """`length` points from a start on, which counts from the end if it is negative; -2: all but two."""
+        return ops.slice(x, dim, start, start + length or None, 1)
+
+    n = x.size(dim)
+    first, last = range(edge_order + 1), range(-edge_order - 1, 0)
+    if isinstance(spacing, ops.Tensor):
+        gaps = ops.diff(spacing)
+        if gaps._array.dtype.kind in "iub":
+            gaps = gaps.to(x.dtype)
+        shape = [1] * x.dim()
+        shape[dim] = n - 2
+        before, after = (ops.reshape(ops.narrow(gaps, 0, i, n - 2), shape) for i in (0, 1))
+        middle = _between_points(at, range(3), (before, after), 1, -2)
+        start = _between_points(at, first, [gaps[i] for i in range(edge_order)], 0)
+        end = _between_points(at, last, [gaps[i] for i in range(-edge_order, 0)], 2)
+    else:
+        low, high = at(0, -2), at(2, -2)
+        middle = ops.div_Scalar(high - low, spacing)
+        start, end = (ops.div_Scalar(_difference(at, places), spacing) for places in (first, last))
+        middle = ops.div_Scalar(middle, 2)
+    return ops.cat((start, middle, end), dim)
+
+
+def _difference(at, places):
+    """The derivative at an end of two points at distance 1, or of three, exact for a parabola."""
+    if len(places) == 2:
+        low, high = (at(i, 1) for i in places)
+        return high - low
+    at_start = places[0] == 0
+    factors = (0.5, 2, -1.5) if at_start else (1.5, 2, 0.5)
+    high, mid, low = (ops.mul_Scalar(at(i, 1), f) for i, f in zip(places[::-1], factors, strict=True))
+    return low + mid - high if at_start else low - mid + high
+
+
+def _between_points(at, places, gaps, place, length=1):
+    """The derivative at one of two or three points, with the gaps between them; of three, exact for a parabola."""
+    if len(places) == 2:
+        low, high = (at(i, 1) for i in places)
+        return (high - low) / gaps[0]
+    near, far = gaps
+    both = near + far
+    if place == 0:
+        factors = -(near + both) / (near * both), both / (near * far), -near / (far * both)
+    elif place == 1:
+        factors = -far / (near * both), (far - near) / (near * far), near / (far * both)
+    else:
+        factors = far / (near * both), -both / (near * far), (far + both) / (far * both)
+    high, mid, low = [f * at(i, length) for f, i in zip(factors[::-1], places[::-1], strict=True)]
+    return low + mid + high
+
+
+# --- differences and integrals ---------------------------------------------------------------------------------------
+def diff(self, n, dim, prepend, append):
+    """The n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its ends."""
+    if not self.dim():
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    for end in (prepend, append):
+        if end is not None and end.dim() != self.dim():
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    if not n:
+        return ops.copy_(ops.zeros_like(self), self)
+    parts = [x for x in (prepend, self, append) if x is not None]
+    x = ops.cat(parts, dim) if len(parts) > 1 else self
+    for _ in range(min(n, x.size(dim))):
+        late, early = _neighbours(x, dim)
+        x = ops.logical_xor(late, early) if x._array.dtype.kind == "b" else late - early
+    return x
+
+
+def _neighbours(x, dim):
+    n = max(x.size(dim) - 1, 0)
+    early = ops.narrow(x, dim, 0, n)
+    return ops.narrow(x, dim, min(1, x.size(dim)), n), early
+
+
+def trapezoid_dx(y, dx, dim):
+    """The integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
+    if not y.size(dim):
+        return ops.sum(y, dim) * 0
+    last = ops.select(y, dim, -1)
+    ends = ops.select(y, dim, 0) + last
+    half = ops.mul_Scalar(ends, 0.5)
+    return ops.mul_Scalar(ops.sum(y, dim) - half, float(dx))
+
+
+def trapezoid_x(y, x, dim):
+    """The integral along a dimension by the trapezoidal rule, at the points `x`."""
+    if not y.size(dim):
+        return ops.sum(y, dim) * 0
+    dim = wrap_dim(dim, y.dim())
+    spacing = _spacing(y, x, dim)
+    return ops.div_Scalar(ops.sum(_pairs(y, dim) * spacing, dim), 2.0)
+
+
+def cumulative_trapezoid_dx(y, dx, dim):
+    """The integral up to each point but the first, for a spacing `dx`."""
+    if not y.size(dim):
+        return y
+    return ops.cumsum(ops.mul_Scalar(_pairs(y, dim), dx / 2), dim)
+
+
+def cumulative_trapezoid_x(y, x, dim):
+    """The integral up to each point but the first, at the points `x`."""
+    if not y.size(dim):
+        return y
+    dim = wrap_dim(dim, y.dim())
+    spacing = _spacing(y, x, dim)
+    return ops.div_Scalar(ops.cumsum(_pairs(y, dim) * spacing, dim), 2.0)
+
+
+def _pairs(y, dim):
+    """The sums of neighbours."""
+    return ops.slice(y, dim, 0, -1, 1) + ops.slice(y, dim, 1, None, 1)
+
+
+def _spacing(y, x, dim):
+    """The distances of neighbouring points, which broadcast against those of `y`.
+
+    Raises:
+        RuntimeError: for bools and for points that do not fit.
+    """
+    if "b" in (x._array.dtype.kind, y._array.dtype.kind):
+        raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
+    if x.dim() == 1:
+        if x.size(0) != y.size(dim):
+            raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
+        shape = [1] * y.dim()
+        shape[dim] = x.size(0)
+        x = ops.view(x, shape)
+    elif x.dim() < y.dim():
+        x = ops.view(x, (*(1,) * (y.dim() - x.dim()), *x.shape))
+    early = ops.slice(x, dim, 0, -1, 1)
+    return ops.slice(x, dim, 1, None, 1) - early

@@ -1,0 +1,1 @@
+"""Shape operators made of others."""

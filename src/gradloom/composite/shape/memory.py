@@ -1,0 +1,196 @@
+"""Composites that convert a tensor (history, memory format, dtype) or change in place what memory it shows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...autograd.forward_ad import tangent_of
+from ...core.edge import NO_EDGE
+from ...core.node import bump_version
+from ...core.variants import mark_detached_inference, not_implemented_node
+from ...core.views import check_inplace, replace_history
+from ...dispatch import _operators as ops
+from ...dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ...kernels._common.layout import is_in_format, new_array, suggested_format
+from ...memory.ownership import resized, strided_view, with_bits
+from ...types.device import check_device, contiguous_format, preserve_format
+from ...types.dtype import c_name
+
+
+def detach(self):
+    """The same memory and version counter, without history and tangent."""
+    out = self._detached_alias()
+    if self._inference:
+        mark_detached_inference(out)
+    return out
+
+
+def detach_(self):
+    """Make a tensor a leaf that requires no grad.
+
+    Raises:
+        RuntimeError: for a view.
+    """
+    if state.flags & INFERENCE:
+        return self  # autograd takes no part
+    if self._is_view():
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if self._edge is not None and self._edge is not NO_EDGE:
+        self._detachments += 1
+        if self._vc is None:
+            self._vc = [0]  # nodes that saved the tensor with its history will look at it
+    self._edge = NO_EDGE
+    self._accumulator = None
+    self._tangent = None
+    return self
+
+
+def contiguous(self, memory_format):
+    """The tensor itself if its elements lie in the order of the format, else a copy in which they do."""
+    memory_format = memory_format or contiguous_format
+    if is_in_format(self._array, memory_format):
+        return self
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return ops.clone(self, memory_format=memory_format)
+
+
+def _converted(self, dtype, copy, memory_format):
+    if (
+        not copy
+        and (dtype is None or dtype is self.dtype)
+        and (
+            memory_format is None
+            or memory_format is preserve_format
+            or memory_format is (suggested_format(self._array) or contiguous_format)
+        )
+    ):
+        return self
+    return ops._to_copy(self, dtype=dtype, memory_format=memory_format)
+
+
+def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
+    """The tensor itself if it has that dtype already, else a copy that does."""
+    return _converted(self, dtype, copy, memory_format)
+
+
+def to_device(self, device, dtype, non_blocking, copy, memory_format):
+    """As `to_dtype`; the device is the CPU."""
+    check_device(device)
+    return _converted(self, dtype, copy, memory_format)
+
+
+def to_prim_device(self, device, dtype, non_blocking, copy):
+    """As `to_dtype`; the device is the CPU."""
+    check_device(device)
+    return _converted(self, dtype, copy, None)
+
+
+def to_dtype(self, dtype, non_blocking, copy, memory_format):
+    """The tensor itself if it has that dtype already, else a copy that does."""
+    return _converted(self, dtype, copy, memory_format)
+
+
+def to_other(self, other, non_blocking, copy, memory_format):
+    """To the dtype of another tensor."""
+    return _converted(self, other.dtype, copy, memory_format)
+
+
+def type_as(self, other):
+    """To the dtype of another tensor."""
+    return _converted(self, other.dtype, False, None)
+
+
+def resize_(self, size, memory_format):
+    """Give a tensor another size: on its own memory where that is large enough, else on new memory that begins alike.
+
+    Raises:
+        RuntimeError: if the tensor requires grad, or has a tangent.
+    """
+    if self.requires_grad and not state.flags & INFERENCE:
+        raise RuntimeError("cannot resize variables that require grad")
+    if state.flags & FORWARD_AD and tangent_of(self) is not None:
+        raise RuntimeError("cannot resize variables that has a forward grad")
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    array = self._array
+    if array.shape == tuple(size) and memory_format is None:
+        return self
+    self._array = resized(array, new_array(size, array.dtype, memory_format))
+    bump_version(self)
+    return self
+
+
+def as_resized_(self, the_template, memory_format):
+    """Give a tensor the size of another."""
+    if memory_format is preserve_format:
+        from ...types.device import channels_last
+
+        is_last = (
+            the_template._array.ndim == 4
+            and not the_template._array.flags.c_contiguous
+            and is_in_format(the_template._array, channels_last)
+        )
+        memory_format = channels_last if is_last else None
+    return resize_(self, the_template._array.shape, memory_format)
+
+
+def set_(self):
+    """Make a tensor empty, without memory."""
+    return _show(self, np.empty((0,), self._array.dtype))
+
+
+def set_tensor_(self, source):
+    """Make a tensor show the memory of another, in the same way."""
+    _check_dtype(self, source)
+    return _show(self, source._array, source)
+
+
+def set_tensor_offset_(self, source, storage_offset, size, stride):
+    """Make a tensor show the memory of another with a given offset, size and strides (contiguous if empty)."""
+    _check_dtype(self, source)
+    return _show(self, strided_view(source._array, size, stride or _contiguous(size), storage_offset), source)
+
+
+def set_storage_(self, source):
+    """Make a tensor show all of a storage, as one dimension."""
+    return set_storage_offset_(self, source, 0, (source.nbytes() // self._array.itemsize,), ())
+
+
+def set_storage_offset_(self, source, storage_offset, size, stride):
+    """Make a tensor show a storage with a given offset, size and strides (contiguous if empty), in elements."""
+    memory = source.untyped()._elements()[:0].view(self._array.dtype)
+    return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
+
+
+def _contiguous(size) -> list[int]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(size):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return strides
+
+
+def _check_dtype(self, source):
+    if self.dtype is not source.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {c_name(source._array.dtype)} to a tensor of type "
+            f"{c_name(self._array.dtype)}"
+        )
+
+
+def _show(tensor, array, *sources):
+    """Let a tensor show other memory, with a history that says that there is no derivative of that."""
+    recording = not state.flags & GRAD_OFF
+    if recording and tensor._edge is None:
+        check_inplace(tensor, sources)
+    node = not_implemented_node("set_", (tensor, *sources)) if recording else None
+    memory = array if type(array) is np.ndarray else array.memory
+    tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
+    bump_version(tensor)
+    if node is not None:
+        replace_history(tensor, node)
+    return tensor

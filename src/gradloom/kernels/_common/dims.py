@@ -1,0 +1,159 @@
+"""Wrap, check and reduce dimensions, with PyTorch's errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .numbers import convertible
+
+
+def dim_error(dim, ndim: int) -> IndexError:
+    """PyTorch's error for a dimension that is out of range."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """`dim` counted from the front. A 0-dim array has one dimension as far as indices go.
+
+    Raises:
+        IndexError: if it is out of range.
+    """
+    count = ndim or 1
+    if 0 <= dim < count:
+        return dim
+    if -count <= dim < 0:
+        return dim + count
+    raise dim_error(dim, ndim)
+
+
+def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
+    """Each of `dims` counted from the front.
+
+    Raises:
+        IndexError: if one is out of range.
+        RuntimeError: if one occurs twice.
+    """
+    found = tuple([wrap_dim(d, ndim) for d in dims])
+    if len(set(found)) != len(found):
+        twice = next(d for i, d in enumerate(found) if d in found[:i])
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return found
+
+
+def infer_size(size, numel: int) -> tuple[int, ...]:
+    """`size` with its -1, if it has one, replaced by what `numel` elements leave for it.
+
+    Raises:
+        RuntimeError: if the elements do not fit, or -1 is ambiguous.
+    """
+    known, unknown = 1, None
+    for i, n in enumerate(size):
+        if n == -1:
+            if unknown is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = i
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n} at index {i} of shape {list(size)}")
+        else:
+            known *= n
+    if unknown is None:
+        if known == numel:
+            return tuple(size)
+    elif known and numel % known == 0:
+        return (*size[:unknown], numel // known, *size[unknown + 1 :])
+    elif not known and not numel:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
+    raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {numel}")
+
+
+def axes(dim, ndim: int):
+    """NumPy's `axis` for PyTorch's `dim`: None, which is all dimensions, for None, for () and for a 0-dim array.
+
+    Args:
+        dim: int, tuple of ints, or None.
+
+    Raises:
+        IndexError: if a dimension is out of range.
+        RuntimeError: if one is given twice.
+    """
+    if dim is None or dim == ():
+        return None
+    if dim.__class__ is tuple:
+        if len(dim) > 1:
+            found = wrap_dims(dim, ndim)
+            return found if ndim else None
+        dim = dim[0]
+    if 0 <= dim < ndim:
+        return dim
+    if ndim:
+        if -ndim <= dim < 0:
+            return dim + ndim
+        raise dim_error(dim, ndim)
+    wrap_dim(dim, 0)
+    return None
+
+
+def count(array: np.ndarray, axis) -> int:
+    """How many elements go into one result."""
+    shape = array.shape
+    if axis is None:
+        return array.size
+    if axis.__class__ is int:
+        return shape[axis]
+    found = 1
+    for a in axis:
+        found *= shape[a]
+    return found
+
+
+def restored(result, array: np.ndarray, axis) -> np.ndarray:
+    """A reduced array with its dimensions back, of size one: a view that broadcasts against `array`."""
+    if axis is None:
+        return np.reshape(result, (1,) * array.ndim)
+    return np.expand_dims(result, axis)
+
+
+def dropped(result: np.ndarray, axis) -> np.ndarray:
+    """The opposite of `restored`."""
+    return result.reshape(()) if axis is None else np.squeeze(result, axis)
+
+
+def to_last(array: np.ndarray, axis) -> np.ndarray:
+    """The reduced dimensions as one, in the last place: a view where that is possible."""
+    if axis is None:
+        return array.reshape(-1)
+    if axis.__class__ is int:
+        return np.moveaxis(array, axis, -1)
+    kept = [i for i in range(array.ndim) if i not in axis]
+    moved = array.transpose(*kept, *axis)
+    return moved.reshape(*moved.shape[: len(kept)], count(array, axis))
+
+
+def require_elements(name: str, array: np.ndarray, axis) -> None:
+    """What a reduction without an identity asks for.
+
+    Raises:
+        RuntimeError: if all of an empty array is to be reduced.
+        IndexError: if a dimension of size zero is.
+    """
+    if array.size:
+        return
+    if axis is None:
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
+    for a in (axis,) if axis.__class__ is int else axis:
+        if not array.shape[a]:
+            raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size.")
+
+
+def cast(array: np.ndarray, kind) -> np.ndarray:
+    """`array` in another dtype, by C's rules; the array itself if it has that dtype."""
+    if kind is None or array.dtype == kind:
+        return array
+    return convertible(array, kind).astype(kind)

@@ -1,0 +1,259 @@
+"""Memory layout: the order of a new array's elements in memory, and elements that share memory.
+
+A write whose outcome would depend on its order is refused, as in PyTorch, only where it is cheap to be certain: for
+expanded dimensions, and for two dense views of one memory that overlap in part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...memory.ownership import address, owner
+from ...types.device import channels_last, channels_last_3d, preserve_format
+
+_LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (0, 4, 1, 2, 3), (0, 2, 3, 4, 1))}
+
+
+def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
+    """A new array whose elements lie in the order of a memory format.
+
+    Args:
+        make: np.empty, np.zeros or np.ones.
+
+    Raises:
+        RuntimeError: if the number of dimensions does not fit the format.
+    """
+    if memory_format not in _LAST:
+        return make(shape, dtype)
+    ndim, to_first, to_last = _LAST[memory_format]
+    if len(shape) != ndim:
+        raise RuntimeError(f"required rank {ndim} tensor to use {str(memory_format)[6:]} format")
+    return make([shape[i] for i in to_last], dtype).transpose(to_first)
+
+
+def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.ndarray:
+    """A new array of the shape of another; by default the elements lie in the same order, too.
+
+    Args:
+        make: np.empty_like, np.zeros_like or np.ones_like.
+    """
+    if memory_format is not None and memory_format is not preserve_format:
+        return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
+    if not array.size or array.flags.c_contiguous and 1 not in array.shape:
+        return make(array, dtype, order="K")
+    dtype = np.dtype(dtype or array.dtype)
+    made = np.ndarray(array.shape, dtype, strides=[s * dtype.itemsize for s in strides_like(array)])
+    if make is not np.empty_like:
+        made.fill(make is np.ones_like)
+    return made
+
+
+_PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.ones}
+
+
+def suggested_format(array):
+    """The channels-last format of images or volumes whose strides are in its order, with gaps or without; else None.
+
+    What makes results for images (of convolutions, pools, padding) asks this of its input, and lays them out so.
+    Strides of a single channel or a single pixel, which fit both orders, are compared like all others.
+    """
+    return order_of_strides(array.shape, array.strides) if array.ndim in (4, 5) else None
+
+
+def suggested_format_of_row(array):
+    """`suggested_format` of (batch, channels, width) as images of height 1; None for another number of dimensions."""
+    if array.ndim != 3:
+        return None
+    (batch, channels, width), (s, t, u) = array.shape, array.strides
+    return order_of_strides((batch, channels, 1, width), (s, t, u * width, u))
+
+
+def order_of_strides(shape, strides):
+    """`suggested_format` of four or five sizes and strides."""
+    ndim, least = len(shape), strides[1]
+    if strides[-1] < least or not least:  # nearly always: the width lies inside the channels
+        return None
+    reach = 0
+    for d in (1, *range(ndim - 1, 1, -1), 0):
+        n, stride = shape[d], strides[d]
+        if not n or stride < reach or not d and reach == least:
+            return None
+        reach = stride * n
+    return channels_last if ndim == 4 else channels_last_3d
+
+
+def in_format(array, memory_format) -> np.ndarray:
+    """A row-major array in a memory format: itself for None, else a copy. (batch, channels, width) counts as images of
+    height 1."""
+    if memory_format is None:
+        return array
+    if array.ndim == 3:
+        return in_format(array[:, :, None], memory_format)[:, :, 0]
+    out = new_array(array.shape, array.dtype, memory_format)
+    out[...] = array
+    return out
+
+
+def row_major(array) -> np.ndarray:
+    """The array with strides in the order of its dimensions, those of size 1 included: itself, or a copy.
+
+    For results that PyTorch lays out so whatever their inputs are, where NumPy follows the inputs.
+    """
+    if array.ndim < 2 or array.flags.c_contiguous and 1 not in array.shape:
+        return array
+    return array.reshape(-1).reshape(array.shape) if array.flags.c_contiguous else array.copy()
+
+
+def strides_like(array) -> list[int]:
+    """The strides, in elements, of a result that lies in memory as its input does: without gaps, but otherwise in the
+    same order. They are the same ones where the input has no gaps, also those of dimensions of size 1."""
+    if is_dense(array):
+        return [s // array.itemsize for s in array.strides]
+    return strides_in_order(array.shape, memory_order(array))
+
+
+def strides_in_order(shape, order) -> list[int]:
+    """Strides, in elements, of an array without gaps whose dimensions lie in memory in an order, outermost first."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= shape[d]
+    return strides
+
+
+def empty_result(dtype, *operands) -> np.ndarray:
+    """Memory for the result of an elementwise function; see `as_operands`."""
+    shape = operands[0].shape
+    if any(a.shape != shape for a in operands):
+        shape = np.broadcast_shapes(*[a.shape for a in operands])
+    return as_operands(np.empty(shape, dtype), *operands, copy=False)
+
+
+def as_operands(found, *operands, copy=True) -> np.ndarray:
+    """The result of an elementwise function as PyTorch lays it out: in the order of the first operand, of the second
+    where the first does not tell (because a dimension of it is broadcast), and so on. NumPy prefers row-major order.
+
+    Costs next to nothing where all is row-major.
+    """
+    first = operands[0]
+    if found.flags.c_contiguous and (
+        first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands)
+    ):
+        return found
+    if found.ndim < 2 or not found.size:
+        return found
+    strides = strides_in_order(found.shape, memory_order(*[np.broadcast_to(a, found.shape) for a in operands]))
+    strides = tuple([s * found.itemsize for s in strides])
+    if strides == found.strides:
+        return found
+    out = np.ndarray(found.shape, found.dtype, strides=strides)
+    if copy:
+        out[...] = found
+    return out
+
+
+def memory_order(*arrays) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost, for arrays of one shape.
+
+    Between two dimensions the first array decides in which both have a stride; dimensions that are expanded in all of
+    them stay between their neighbours.
+    """
+    shape = arrays[0].shape
+    order = list(range(arrays[0].ndim - 1, -1, -1))  # from the innermost on, until the end
+    for i in range(1, len(order)):
+        place = i
+        for j in range(i - 1, -1, -1):
+            compared = _inside(order[place], order[j], arrays, shape)
+            if compared > 0:
+                order[place], order[j] = order[j], order[place]
+                place = j
+            elif compared < 0:
+                break
+    return order[::-1]
+
+
+def _inside(d, other, arrays, shape) -> int:
+    """1 if dimension `d` lies inside of `other` in memory, -1 if outside, 0 if no array tells."""
+    for array in arrays:
+        ours, theirs = array.strides[d], array.strides[other]
+        if not ours or not theirs:
+            continue
+        if ours != theirs:
+            return 1 if ours < theirs else -1
+        if shape[other] > shape[d]:
+            return 1
+    return 0
+
+
+def inverse(order) -> list[int]:
+    """The permutation that undoes another."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def is_in_format(array, memory_format) -> bool:
+    """Whether the elements lie in the order of a memory format, without gaps."""
+    if memory_format not in _LAST:
+        return array.flags.c_contiguous
+    ndim, _, to_last = _LAST[memory_format]
+    if array.ndim != ndim:
+        return False
+    return array.transpose(to_last).flags.c_contiguous
+
+
+_CLONE = "Please clone() the tensor before performing the operation."
+_INTERNAL = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    f"location. {_CLONE}"
+)
+_PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    f"memory location. {_CLONE}"
+)
+
+
+def check_no_internal_overlap(array) -> None:
+    """Raise RuntimeError if a dimension of an array that is to be written was expanded."""
+    if 0 in array.strides and array.size:
+        for n, s in zip(array.shape, array.strides, strict=True):
+            if s == 0 and n > 1:
+                raise RuntimeError(_INTERNAL)
+
+
+def check_no_partial_overlap(array, other) -> None:
+    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written.
+
+    An operand with a conjugate or negative bit is resolved before, which makes a copy.
+    """
+    if other is array or type(array) is not np.ndarray or type(other) is not np.ndarray:
+        return
+    if owner(array) is not owner(other) or not np.may_share_memory(array, other):
+        return
+    if is_dense(array) and is_dense(other):
+        same = (
+            array.shape == other.shape
+            and array.strides == other.strides
+            and array.itemsize == other.itemsize
+            and address(array) == address(other)
+        )
+        if not same:
+            raise RuntimeError(_PARTIAL)
+
+
+def check_apart(array, other) -> None:
+    """Raise RuntimeError if an operand shares elements with an array that is to be written."""
+    if type(array) is not np.ndarray or type(other) is not np.ndarray:
+        return
+    if owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other):
+        raise RuntimeError(_PARTIAL)
+
+
+def is_dense(array) -> bool:
+    """Whether the elements fill their memory without gaps, in whatever order."""
+    if array.flags.forc:
+        return True
+    expected = array.itemsize
+    for s, n in sorted([(s, n) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]):
+        if s != expected:
+            return False
+        expected *= n
+    return True

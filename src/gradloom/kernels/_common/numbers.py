@@ -1,0 +1,192 @@
+"""Precision within kernels: halves computed in float32, and Python numbers as array elements by PyTorch's rules."""
+
+from __future__ import annotations
+
+from functools import cache, wraps
+from math import isinf
+
+import numpy as np
+
+from .errors import not_implemented
+
+_FLOAT32 = np.dtype(np.float32)
+_VECTOR = 16
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Whether this is float16 or bfloat16 (of which NumPy only knows that it is a void type of two bytes)."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def is_short_half(array: np.ndarray) -> bool:
+    """Whether an array of half precision has fewer elements than one of PyTorch's vectors.
+
+    What is left over behind whole vectors is computed by other code there, which rounds each step in some operators
+    that round whole vectors once. So do these kernels, for arrays that are no more than such a rest.
+    """
+    return is_half(array.dtype) and array.size < _VECTOR
+
+
+def widen(a: np.ndarray) -> np.ndarray:
+    """Halves as float32; any other array unchanged."""
+    dtype = a.dtype
+    return a.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
+
+
+class Wide:
+    """An operand in float32 beside arrays of half precision. A function of NumPy that meets it computes in float32
+    and rounds once, to the half type, as PyTorch does with a number that is a factor, and with `x + alpha * y`.
+
+    Args:
+        value: an array, which is brought to float32.
+        dtype: the half type.
+    """
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value: np.ndarray, dtype: np.dtype) -> None:
+        self.value, self.dtype = value.astype(_FLOAT32, copy=False), dtype
+
+    ndim = property(lambda self: self.value.ndim)
+    shape = property(lambda self: self.value.shape)
+    size = property(lambda self: self.value.size)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        wide = [x.value if x.__class__ is Wide else x.astype(_FLOAT32) for x in inputs]
+        found = getattr(ufunc, method)(*wide, **options)
+        if out is None:
+            return found.astype(self.dtype)
+        out[0][...] = found
+        return out[0]
+
+
+def floating(name: str, kinds: str = "f"):
+    """Decorates an elementwise kernel that is written for float32 and float64 arrays with dimensions.
+
+    The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the
+    result gets it.
+
+    Args:
+        name: PyTorch's name of the kernel, for the NotImplementedError about other dtypes.
+        kinds: the `dtype.kind`s that the kernel takes.
+    """
+
+    def decorate(kernel):
+        @wraps(kernel)
+        def checked(self, *rest):
+            dtype = self.dtype
+            if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
+                try:
+                    return kernel(self, *rest)
+                except TypeError:  # NumPy's functions make scalars of arrays without dimensions, which `out=` is not
+                    if all(a.ndim for a in rest if a.__class__ is np.ndarray):
+                        raise
+            half = is_half(dtype)
+            if not half and dtype.kind not in kinds:
+                raise not_implemented(name, self)
+            arrays = [a for a in (self, *rest) if a.__class__ is np.ndarray]
+            scalar = all(a.ndim == 0 for a in arrays)
+            values = [_prepared(a, half) for a in (self, *rest)]
+            found = kernel(*values)
+            if scalar:
+                found = found.reshape(())
+            return found.astype(dtype) if half else found
+
+        return np.errstate(all="ignore")(checked)
+
+    return decorate
+
+
+def _prepared(value, half: bool):
+    if value.__class__ is not np.ndarray:
+        return value
+    if half:
+        value = widen(value)
+    return value if value.ndim else value.reshape(1)
+
+
+def convertible(array, dtype):
+    """The part of an array that `dtype` can hold: of complex numbers that become real the real part, with a warning."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        import warnings
+
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
+        return array.real
+    return array
+
+
+_C_NAMES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+_GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e38, "d": 1.7976931348623157e308}
+
+
+def number_as(value, dtype: np.dtype) -> np.ndarray:
+    """A Python number as a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned ones.
+
+    Raises:
+        RuntimeError: if the number is beyond the range of the type, or complex and the type is not.
+    """
+    kind = dtype.kind
+    if kind == "b":
+        return np.array(value).astype(dtype)
+    if kind == "c":
+        return _complex_number(complex(value), dtype)
+    if value.__class__ is complex:
+        if value.imag:
+            raise _overflow(dtype)
+        value = value.real
+    if kind in "iu":
+        if isinstance(value, float):
+            least, most = _limits(dtype)
+            if not least <= value <= most:  # before it is truncated; NaN is not, either
+                raise _overflow(dtype)
+            value = min(int(value), most)
+        least, most = _limits(dtype)
+        if value > most or value < (least if kind == "i" else -most):
+            raise _overflow(dtype)
+        return np.array(value & most if value < 0 and kind == "u" else value, dtype)
+    most = _GREATEST[dtype.char]
+    if not -most <= value <= most and value == value and not isinf(value):  # before it is rounded
+        raise _overflow(dtype)
+    return np.array(value, dtype)
+
+
+def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
+    """As `number_as`, for functions that fill `count` elements: PyTorch fills one element in half precision with
+    infinity where the number is too large for it."""
+    if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
+        with np.errstate(over="ignore"):
+            return np.array(value, np.float64).astype(dtype)
+    return number_as(value, dtype)
+
+
+@cache
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)
+
+
+def _complex_number(value, dtype):
+    with np.errstate(over="ignore"):
+        out = np.array(value).astype(dtype)
+    if np.isinf(out) and not isinf(value.real) and not isinf(value.imag):
+        raise _overflow(dtype)
+    return out
+
+
+def _overflow(dtype):
+    return RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow")

@@ -1,0 +1,201 @@
+"""Threads for kernels that spend their time inside NumPy, which releases the GIL in copies, ufuncs and BLAS.
+
+The work is cut into chunks that do not touch each other's results; the calling thread and a few pool threads take
+chunks until none is left. BLAS is held to one thread meanwhile, because its own workers would compete for the same
+cores. The caller cuts the chunks, so the result does not depend on which thread takes which.
+
+The memory that kernels free is kept for the next ones (`keep_freed_memory`): glibc hands large freed blocks back to the
+system, by default from some hundred KB on, and asks for them again at the next allocation, page by page. A training
+step allocates and frees the same megabytes every time; on a virtual machine, where a page fault takes microseconds,
+that was measured to take two thirds of the step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import Any
+
+_lock = threading.Lock()
+_pool: Any = None  # a ThreadPoolExecutor of _threads - 1 workers, made at the first use
+_threads: int | None = None
+_blas: tuple[Callable[[int], Any], Callable[[], int]] | None = None
+_blas_sought = False
+_blas_users = 0
+_blas_threads = 1
+
+
+def get_num_threads() -> int:
+    """How many threads a kernel may use, the calling one included (PyTorch's `get_num_threads`).
+
+    At first the number of cores this process may run on, or OMP_NUM_THREADS if that is set.
+    """
+    global _threads
+    if _threads is None:
+        wanted = os.environ.get("OMP_NUM_THREADS", "")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        _threads = int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores
+    return _threads
+
+
+def set_num_threads(count: int) -> None:
+    """Sets how many threads a kernel may use; raises RuntimeError unless it is positive, as PyTorch does."""
+    global _threads, _pool
+    if count < 1:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    with _lock:
+        _threads, old, _pool = count, _pool, None
+    if old is not None:
+        old.shutdown(wait=False)
+
+
+def chunks(total: int, largest: int | None = None) -> list[slice]:
+    """Cuts range(total) into slices of nearly equal length: as many as there are threads, or the smallest
+    multiple of that for which none has more than `largest` items."""
+    count = threads = get_num_threads()
+    if largest is not None:
+        count *= max(1, -(-total // (threads * max(1, largest))))
+    count = max(1, min(total, count))
+    edges = [total * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """[work(item) for item in items], computed by all threads; the first exception is raised after all have
+    ended.
+
+    A pool thread that has not begun by the time the caller has run out of items is not waited for, so that a
+    busy machine costs no more than the work itself.
+    """
+    helpers = min(get_num_threads(), len(items)) - 1
+    if helpers < 1:
+        with single_threaded_blas():
+            return [work(item) for item in items]
+    results: list[Any] = [None] * len(items)
+    waiting = deque(enumerate(items))
+
+    def run() -> None:
+        while True:
+            try:
+                i, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[i] = work(item)
+            except BaseException:
+                waiting.clear()  # the others stop at their next item
+                raise
+
+    pool = _executor()
+    with single_threaded_blas():
+        # A copied context carries np.errstate into the helper.
+        futures = [pool.submit(copy_context().run, run) for _ in range(helpers)]
+        try:
+            run()
+        finally:
+            started = [future for future in futures if not future.cancel()]
+            errors = [future.exception() for future in started]
+    for error in errors:
+        if error is not None:
+            raise error
+    return results
+
+
+def _executor() -> Any:
+    global _pool
+    with _lock:
+        if _pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            _pool = ThreadPoolExecutor(max(1, get_num_threads() - 1), thread_name_prefix="gradloom-kernel")
+        return _pool
+
+
+class single_threaded_blas:
+    """A context in which NumPy's BLAS uses one thread; nested ones and those of other threads may overlap."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        global _blas, _blas_sought, _blas_users, _blas_threads
+        with _lock:
+            if not _blas_sought:
+                _blas, _blas_sought = _find_blas(), True
+            _blas_users += 1
+            if _blas is not None and _blas_users == 1:
+                set_threads, get_threads = _blas
+                _blas_threads = get_threads()
+                set_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        global _blas_users
+        with _lock:
+            _blas_users -= 1
+            if _blas is not None and _blas_users == 0:
+                _blas[0](_blas_threads)
+
+
+def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
+    """The two functions by which NumPy's own OpenBLAS sets and tells its number of threads; None for another
+    BLAS.
+
+    Looking a symbol up in NumPy's extension module also searches the libraries that module is linked to.
+    """
+    import ctypes
+
+    extension = sys.modules.get("numpy._core._multiarray_umath")
+    try:
+        library = ctypes.CDLL(extension.__file__ if extension else None)
+    except (OSError, TypeError):
+        return None
+    for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+        try:
+            setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
+            getter = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
+        except AttributeError:
+            continue
+        setter.argtypes, setter.restype = [ctypes.c_int], None
+        getter.argtypes, getter.restype = [], ctypes.c_int
+        return setter, getter
+    return None
+
+
+def _forget_after_fork() -> None:
+    """Pool threads do not survive a fork, and the lock may have been held by one that no longer exists."""
+    global _lock, _pool, _blas_users
+    _lock, _pool = threading.Lock(), None
+    if _blas_users and _blas:
+        _blas[0](_blas_threads)
+    _blas_users = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+# --- memory ---
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_KEPT = 256 << 20  # free memory at the end of a heap, in bytes, from which on it is handed back
+_MAPPED = 32 << 20  # the size from which on a block is mapped by itself, the largest that glibc accepts
+
+
+def keep_freed_memory() -> bool:
+    """Tells glibc's malloc to keep up to 256 MB of freed memory; says whether it was told.
+
+    It is not where the C library is another one, and where the user has set malloc's thresholds in the
+    environment.
+    """
+    settings = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in settings):
+        return False
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    return bool(library.mallopt(_M_MMAP_THRESHOLD, _MAPPED) and library.mallopt(_M_TRIM_THRESHOLD, _KEPT))

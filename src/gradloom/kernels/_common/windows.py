@@ -1,0 +1,142 @@
+"""The arithmetic of windows that slide over the spatial dimensions: what convolution and pooling share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from .numbers import is_half
+
+
+class Windows(NamedTuple):
+    """Windows over an input: output position o holds the input positions o * stride - padding + k * dilation
+    for 0 <= k < kernel, in every spatial dimension; positions outside the input are padding."""
+
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    output: tuple[int, ...]
+
+    def at(self, offsets: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+        """The output positions whose kernel element `offsets` lies inside the input, and these input
+        positions: two tuples of slices that select blocks of one shape; None if there is no such position."""
+        outer, inner = [], []
+        for axis, offset in enumerate(offsets):
+            pair = self.along(axis, offset)
+            if pair is None:
+                return None
+            outer.append(pair[0])
+            inner.append(pair[1])
+        return tuple(outer), tuple(inner)
+
+    def along(self, axis: int, offset: int) -> tuple[slice, slice] | None:
+        """What `at` does, for one spatial dimension."""
+        stride = self.stride[axis]
+        start = offset * self.dilation[axis] - self.padding[axis]
+        low = max(0, -(start // stride))
+        high = min(self.output[axis], (self.size[axis] - 1 - start) // stride + 1)
+        if low >= high:
+            return None
+        first = low * stride + start
+        return slice(low, high), slice(first, first + (high - low - 1) * stride + 1, stride)
+
+    def offsets(self) -> Iterator[tuple[int, ...]]:
+        """Every kernel element, in row-major order."""
+        return product(*map(range, self.kernel))
+
+
+def as_tuple(value: int | Sequence[int], dims: int, name: str) -> tuple[int, ...]:
+    """An int[N] argument: one number for all `dims` dimensions or one number for each; otherwise
+    RuntimeError."""
+    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(values) == 1:
+        return values * dims
+    if len(values) != dims:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {dims} values to match the "
+            f"convolution dimensions, but got {name}={list(values)}"
+        )
+    return values
+
+
+def compute_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype to compute in: float32 for the 16-bit floats, otherwise the dtype itself."""
+    return np.dtype(np.float32) if is_half(dtype) else dtype
+
+
+def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) -> np.ndarray:
+    """The part of x (N, C, *size) that the windows in `rows` of the first spatial dimension see, with zeros
+    for the padding: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. It is x itself where nothing
+    needs copying."""
+    extent, source, target = [], [], []
+    for axis, size in enumerate(windows.size):
+        first, last = (rows.start, rows.stop - 1) if axis == 0 else (0, windows.output[axis] - 1)
+        begin = first * windows.stride[axis] - windows.padding[axis]
+        end = last * windows.stride[axis] - windows.padding[axis]
+        end += windows.dilation[axis] * (windows.kernel[axis] - 1) + 1
+        low, high = min(max(begin, 0), size), max(min(end, size), 0)
+        extent.append(end - begin)
+        source.append(slice(low, max(low, high)))
+        target.append(slice(low - begin, max(low, high) - begin))
+    inside = x[(slice(None), slice(None), *source)]
+    if channels_last:
+        inside = np.moveaxis(inside, 1, -1)
+        shape = (len(x), *extent, x.shape[1])
+        target = [slice(None), *target]
+    else:
+        shape = (*x.shape[:2], *extent)
+        target = [slice(None), slice(None), *target]
+    if inside.shape == shape:
+        return np.ascontiguousarray(inside) if channels_last else inside
+    result = np.zeros(shape, x.dtype)
+    result[tuple(target)] = inside
+    return result
+
+
+def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
+    """A view of what `padded` returned, without a copy, with the windows of its `rows` first output
+    positions: (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if
+    `channels_last`."""
+    output = (rows, *windows.output[1:])
+    if channels_last:
+        batch, *spatial, channel = block.strides
+    else:
+        batch, channel, *spatial = block.strides
+    steps = tuple(a * b for a, b in zip(spatial, windows.stride, strict=True))
+    inner = tuple(a * b for a, b in zip(spatial, windows.dilation, strict=True))
+    channels = block.shape[-1 if channels_last else 1]
+    each = channels // groups
+    if channels_last:
+        shape = (groups, len(block), *output, *windows.kernel, each)
+        strides = (each * channel, batch, *steps, *inner, channel)
+    else:
+        shape = (len(block), groups, each, *windows.kernel, *output)
+        strides = (batch, each * channel, channel, *inner, *steps)
+    return as_strided(block, shape, strides, writeable=False)
+
+
+def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> list[tuple[slice, slice]]:
+    """Cuts n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several
+    threads: at most about `block_bytes` of scratch each, the rows of an image cut only if one image is too
+    large or there are fewer images than threads."""
+    from gradloom.kernels._common import threads
+
+    everything = slice(0, rows)
+    if n * rows * row_bytes <= 1 << 17:  # too little to be worth a thread
+        return [(slice(0, n), everything)]
+    if rows * row_bytes <= block_bytes and n >= threads.get_num_threads():
+        return [(images, everything) for images in threads.chunks(n, block_bytes // max(1, rows * row_bytes))]
+    parts = threads.chunks(rows, block_bytes // max(1, row_bytes))
+    return [(slice(i, i + 1), part) for i in range(n) for part in parts]
+
+
+def volume(shape: Sequence[int]) -> int:
+    """The number of elements of an array of that shape."""
+    return math.prod(shape)

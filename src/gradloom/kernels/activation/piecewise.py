@@ -1,0 +1,219 @@
+"""Activations made of straight pieces, and their gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...types.dtype import TYPE_OF, scalar_type_name
+from .._common.errors import not_implemented, refuse
+from .._common.numbers import floating, widen
+from ..elementwise.choices import bounded, keep_where, select
+
+
+def as_type(number, dtype: np.dtype) -> np.generic:
+    """A Python number as NumPy's scalar of a dtype, integers truncated and wrapped.
+
+    Raises:
+        RuntimeError: for a number with an imaginary part and a dtype that is not complex.
+    """
+    kind = dtype.kind
+    if number.__class__ is complex and kind != "c":
+        if number.imag:
+            raise RuntimeError("value cannot be converted to type float without overflow")
+        number = number.real
+    return np.int64(int(number)).astype(dtype) if kind in "iu" else dtype.type(number)
+
+
+def _check_clamp(self: np.ndarray, refusal: str) -> None:
+    if self.dtype.kind == "b":
+        raise RuntimeError(refusal)
+    if self.dtype.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+
+
+def relu(self: np.ndarray) -> np.ndarray:
+    """max(self, 0); NaN stays."""
+    _check_clamp(self, "Boolean inputs not supported for relu")
+    return bounded(np.maximum, self, self.dtype.type(0))
+
+
+def relu_(self: np.ndarray) -> np.ndarray:
+    """`relu` in place."""
+    _check_clamp(self, "Boolean inputs not supported for relu")
+    return bounded(np.maximum, self, self.dtype.type(0), self)
+
+
+def threshold(self: np.ndarray, threshold, value) -> np.ndarray:
+    """`self` where it is above `threshold` (or NaN), `value` elsewhere."""
+    if self.dtype.kind in "bc":
+        raise not_implemented("threshold_cpu", self)
+    return select(_below(self, threshold), np.asarray(as_type(value, self.dtype)), self)
+
+
+def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> np.ndarray:
+    """`grad_output` where `self` is above `threshold` (or NaN), 0 elsewhere."""
+    if self.dtype.kind in "bc":
+        raise not_implemented("threshold_cpu", self)
+    return keep_where(grad_output, ~_below(self, threshold))
+
+
+def _below(self, threshold):
+    """Whether elements are not above a number, which keeps its digits beside half precision."""
+    wide = widen(self)
+    return wide <= as_type(threshold, wide.dtype)
+
+
+def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
+    """`self` clipped to [min_val, max_val]; NaN stays.
+
+    Raises:
+        RuntimeError: for bools, and for an unsigned type with a negative bound.
+    """
+    _check_clamp(self, "Bool inputs not supported for hardtanh")
+    if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    found = bounded(np.maximum, self, as_type(min_val, self.dtype))
+    if found.__class__ is not np.ndarray:
+        return np.minimum(found, as_type(max_val, self.dtype))
+    return bounded(np.minimum, found, as_type(max_val, self.dtype), found)
+
+
+@floating("hardtanh_backward_cpu")
+def hardtanh_backward(grad_output, self, min_val, max_val):
+    """`grad_output` where min_val < self < max_val, 0 elsewhere."""
+    low, high = as_type(min_val, self.dtype), as_type(max_val, self.dtype)
+    return keep_where(grad_output, ~((self <= low) | (self >= high)))
+
+
+@floating("leaky_relu_cpu")
+def leaky_relu(self, negative_slope=0.01):
+    """`self` where it is positive, negative_slope * self elsewhere."""
+    below = self * as_type(negative_slope, self.dtype)
+    if 0 <= negative_slope <= 1:
+        return np.maximum(self, below, out=below)
+    return select(self > 0, self, below)
+
+
+@floating("leaky_relu_backward_cpu")
+def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope
+    elsewhere.
+
+    Raises:
+        RuntimeError: for a result and a negative slope, which do not tell the sign of the input.
+    """
+    _check_slope(self_is_result, negative_slope)
+    return select(self > 0, grad_output, grad_output * as_type(negative_slope, self.dtype))
+
+
+def _check_slope(self_is_result, slope) -> None:
+    if self_is_result and slope < 0:
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, please "
+            "call out-of-place version instead. File an issue at https://github.com/pytorch/pytorch if you "
+            "do require supporting in-place leakRelu backward calculation with negative slope"
+        )
+
+
+@floating("prelu_cpu")
+def prelu(self, weight):
+    """`self` where it is positive, weight * self elsewhere; shapes broadcast."""
+    return select(self > 0, self, weight * self)
+
+
+def prelu_backward(grad_output, self, weight) -> tuple:
+    """The gradients of `prelu` for self and weight, both of self's shape."""
+    return _prelu_self(grad_output, self, weight), _prelu_weight(grad_output, self)
+
+
+@floating("prelu_cpu")
+def _prelu_self(grad_output, self, weight):
+    return select(self > 0, grad_output, weight * grad_output)
+
+
+@floating("prelu_cpu")
+def _prelu_weight(grad_output, self):
+    return keep_where(self * grad_output, ~(self > 0))
+
+
+@floating("hardsigmoid_cpu")
+def hardsigmoid(self):
+    """clip(self + 3, 0, 6) / 6."""
+    found = self + self.dtype.type(3)
+    _clip06(found)
+    found /= found.dtype.type(6)
+    return found
+
+
+def _clip06(found) -> None:
+    bounded(np.maximum, found, found.dtype.type(0), found)
+    bounded(np.minimum, found, found.dtype.type(6), found)
+
+
+@floating("hardsigmoid_backward_cpu")
+def hardsigmoid_backward(grad_output, self):
+    """grad_output / 6 where -3 < self < 3, 0 elsewhere."""
+    return keep_where(grad_output / self.dtype.type(6), (self > -3) & (self < 3))
+
+
+@floating("hardswish_cpu")
+def hardswish(self):
+    """self * clip(self + 3, 0, 6) / 6."""
+    found = self + self.dtype.type(3)
+    _clip06(found)
+    found *= self
+    found /= found.dtype.type(6)
+    return found
+
+
+@floating("hardswish_backward_cpu")
+def hardswish_backward(grad_output, self):
+    """grad_output * (self / 3 + 1 / 2) where -3 < self < 3, grad_output above, 0 below."""
+    slope = self / self.dtype.type(3)
+    slope += slope.dtype.type(0.5)
+    slope = slope * grad_output
+    return keep_where(select(self >= 3, grad_output, slope), ~(self <= -3))
+
+
+def hardshrink(self, lambd=0.5):
+    """0 where -lambd <= self <= lambd, `self` elsewhere."""
+    refuse("hardshrink_cpu", self, "iubc")
+    return keep_where(self, _outside(self, lambd))
+
+
+def shrink_backward(grad_output, self, lambd):
+    """0 where -lambd <= self <= lambd, `grad_output` elsewhere."""
+    refuse("shrink_backward_cpu", self, "iubc")
+    return keep_where(grad_output, _outside(self, lambd))
+
+
+def _outside(self, lambd) -> np.ndarray:
+    """Whether elements are beyond a number, which is rounded to half precision beside such elements."""
+    bound = as_type(lambd, self.dtype)
+    return ~((self >= -bound) & (self <= bound))
+
+
+def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
+    """`self` moved towards 0 by `lambd`, no further than 0; NaN stays.
+
+    Raises:
+        RuntimeError: for a negative `lambd`.
+    """
+    if self.dtype.kind in "iubc":
+        raise not_implemented("softshrink_check", self)
+    if not lambd >= 0:
+        raise RuntimeError(
+            "lambda must be in range [0, "
+            f"{float(np.finfo(self.dtype).max) if self.dtype.kind == 'f' else 3.38953e38:g}] for input "
+            f"dtype {scalar_type_name(TYPE_OF[self.dtype])}, but found {lambd:g}"
+        )
+    return _softshrink(self, lambd)
+
+
+@floating("softshrink_cpu")
+def _softshrink(self, lambd):
+    bound = as_type(lambd, self.dtype)
+    inner = bounded(np.maximum, self, -bound)
+    bounded(np.minimum, inner, bound, inner)
+    return np.subtract(self, inner, out=inner)

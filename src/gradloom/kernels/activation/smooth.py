@@ -1,0 +1,336 @@
+"""Activations made of exponentials, and their gradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._common.layout import row_major
+from .._common.numbers import floating, is_half, widen
+from ..elementwise.choices import bounded, select
+from .piecewise import as_type
+
+
+def _below_zero(self) -> np.ndarray:
+    return bounded(np.minimum, self, self.dtype.type(0))
+
+
+@floating("elu_cpu")
+def elu(self, alpha=1, scale=1, input_scale=1):
+    """scale * self where it is positive, scale * alpha * (exp(input_scale * self) - 1) elsewhere."""
+    dtype = self.dtype
+    found = _below_zero(self)
+    if input_scale != 1:
+        found *= as_type(input_scale, dtype)
+    np.expm1(found, out=found)  # 0 where self is positive
+    found *= as_type(alpha * scale, dtype)
+    above = bounded(np.maximum, self, dtype.type(0))
+    if scale != 1:
+        above *= as_type(scale, dtype)
+    found += above
+    return found
+
+
+@floating("elu_backward_cpu")
+def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
+    """The gradient of `elu`, by its input or, where alpha is not negative, by its result.
+
+    Raises:
+        RuntimeError: for a result and a negative alpha.
+    """
+    if is_result and alpha < 0:
+        raise RuntimeError(
+            "In-place elu backward calculation is triggered with a negative slope which is not supported. "
+            "This is caused by calling in-place forward function with a negative slope, please call "
+            "out-of-place version instead."
+        )
+    dtype = self_or_result.dtype
+    below = _below_zero(self_or_result)
+    if is_result:
+        below += as_type(alpha * scale, dtype)
+        below *= as_type(input_scale, dtype)
+    else:
+        if input_scale != 1:
+            below *= as_type(input_scale, dtype)
+        np.exp(below, out=below)
+        below *= as_type(alpha * scale * input_scale, dtype)
+    below = below * grad_output
+    return select(self_or_result > 0, grad_output * as_type(scale, dtype), below)
+
+
+def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
+    """max(self, 0) + min(0, alpha * (exp(self / alpha) - 1)).
+
+    Raises:
+        RuntimeError: if alpha is 0.
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return elu(self, alpha, 1.0, 1.0 / alpha)
+
+
+def gelu(self: np.ndarray, approximate: str = "none") -> np.ndarray:
+    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and
+    Gimpel 2016).
+
+    Raises:
+        RuntimeError: for another approximation.
+    """
+    return (_gelu_tanh if _by_tanh(approximate) else _gelu)(self)
+
+
+def gelu_backward(grad_output: np.ndarray, self: np.ndarray, approximate: str = "none") -> np.ndarray:
+    """grad_output times the derivative of `gelu`."""
+    return (_gelu_tanh_backward if _by_tanh(approximate) else _gelu_backward)(grad_output, self)
+
+
+def _by_tanh(approximate) -> bool:
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return approximate == "tanh"
+
+
+def _phi(self) -> np.ndarray:
+    """The normal distribution function of an array."""
+    from scipy.special import erf
+
+    found = self * self.dtype.type(math.sqrt(0.5))
+    erf(found, out=found)
+    found += 1
+    found *= found.dtype.type(0.5)
+    return found
+
+
+@floating("GeluKernelImpl")
+def _gelu(self):
+    found = _phi(self)
+    found *= self
+    return found
+
+
+@floating("GeluBackwardKernelImpl")
+def _gelu_backward(grad_output, self):
+    density = np.multiply(self, self)
+    density *= density.dtype.type(-0.5)
+    np.exp(density, out=density)
+    density *= density.dtype.type(1 / math.sqrt(2 * math.pi))
+    density *= self
+    density += _phi(self)
+    density = density * grad_output
+    return density
+
+
+_BETA, _KAPPA = math.sqrt(2 / math.pi), 0.044715
+
+
+def _tanh_inner(self) -> np.ndarray:
+    found = np.multiply(self, self)
+    found *= found.dtype.type(_KAPPA)
+    found += 1
+    found *= self
+    found *= found.dtype.type(_BETA)
+    return np.tanh(found, out=found)
+
+
+@floating("GeluKernelImpl")
+def _gelu_tanh(self):
+    found = _tanh_inner(self)
+    found += 1
+    found *= self
+    found *= found.dtype.type(0.5)
+    return found
+
+
+@floating("GeluBackwardKernelImpl")
+def _gelu_tanh_backward(grad_output, self):
+    t = _tanh_inner(self)
+    slope = np.multiply(self, self)
+    slope *= slope.dtype.type(3 * _KAPPA * _BETA)
+    slope += slope.dtype.type(_BETA)
+    slope *= self
+    slope *= 1 - t * t
+    slope += t
+    slope += 1
+    slope = slope * grad_output
+    slope *= slope.dtype.type(0.5)
+    return slope
+
+
+@floating("silu_cpu", "fc")
+def silu(self):
+    """self * sigmoid(self)."""
+    found = np.negative(self)
+    np.exp(found, out=found)
+    found += 1
+    return np.divide(self, found, out=found)
+
+
+@floating("silu_backward_cpu", "fc")
+def silu_backward(grad_output, self):
+    """grad_output * s * (1 + self * (1 - s)) with s = sigmoid(self)."""
+    if self.dtype.kind == "c":
+        self = self.conj()
+    s = np.negative(self)
+    np.exp(s, out=s)
+    s += 1
+    np.reciprocal(s, out=s)
+    found = 1 - s
+    found *= self
+    found += 1
+    found *= s
+    found = found * grad_output
+    return found
+
+
+@floating("mish_cpu")
+def mish(self):
+    """self * tanh(softplus(self))."""
+    found = _tanh_softplus(self)
+    found *= self
+    return found
+
+
+def _tanh_softplus(self) -> np.ndarray:
+    """tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(self), where e does not overflow; else
+    1."""
+    e = bounded(np.minimum, self, self.dtype.type(20))
+    np.exp(e, out=e)
+    e *= e + 2
+    return np.divide(e, e + 2, out=e)
+
+
+@floating("mish_backward_cpu")
+def mish_backward(grad_output, self):
+    """grad_output * (t + self * (1 - t * t) * sigmoid(self)) with t = tanh(softplus(self))."""
+    t = _tanh_softplus(self)
+    s = np.negative(self)
+    np.exp(s, out=s)
+    s += 1
+    np.divide(self, s, out=s)
+    s *= 1 - t * t
+    s += t
+    s = s * grad_output
+    return s
+
+
+@floating("softplus_cpu")
+def softplus(self, beta=1, threshold=20):
+    """log(1 + exp(beta * self)) / beta; `self` where beta * self is above `threshold`."""
+    dtype = self.dtype
+    scaled = self if beta == 1 else self * as_type(beta, dtype)
+    linear = scaled > as_type(threshold, dtype)
+    found = bounded(np.minimum, scaled, as_type(threshold, dtype))
+    np.exp(found, out=found)
+    np.log1p(found, out=found)
+    if beta != 1:
+        found /= as_type(beta, dtype)
+    return select(linear, self, found)
+
+
+@floating("softplus_backward_cpu")
+def softplus_backward(grad_output, self, beta, threshold):
+    """grad_output * sigmoid(beta * self); `grad_output` where beta * self is above `threshold`."""
+    dtype = self.dtype
+    scaled = self if beta == 1 else self * as_type(beta, dtype)
+    found = np.negative(scaled)
+    np.exp(found, out=found)
+    found += 1
+    found = grad_output / found
+    return select(scaled > as_type(threshold, dtype), grad_output, found)
+
+
+def log_sigmoid_forward(self: np.ndarray) -> tuple:
+    """log(sigmoid(self)), and exp(-|self|), which PyTorch keeps for the gradient."""
+    wide = row_major(widen(self))  # the buffer is rounded, what is computed from it is not
+    decay = _decay(wide)
+    return _log_sigmoid(wide, decay).astype(self.dtype, copy=False), decay.astype(self.dtype, copy=False)
+
+
+@floating("log_sigmoid_cpu")
+def _decay(self):
+    found = np.abs(self)
+    np.negative(found, out=found)
+    return np.exp(found, out=found)
+
+
+@floating("log_sigmoid_cpu")
+def _log_sigmoid(self, decay):
+    return _below_zero(self) - np.log1p(decay)
+
+
+@floating("log_sigmoid_backward_cpu")
+def _log_sigmoid_backward(grad_output, self):
+    found = np.exp(self)
+    found += 1
+    return grad_output / found
+
+
+@floating("log_sigmoid_backward_cpu")
+def _log_sigmoid_backward_of_decay(grad_output, self, decay):
+    far = decay / (1 + decay)
+    return np.where(self < 0, 1 - far, far) * grad_output
+
+
+def log_sigmoid_backward(grad_output: np.ndarray, self: np.ndarray, buffer: np.ndarray) -> np.ndarray:
+    """grad_output * sigmoid(-self); of half precision from the buffer, which was rounded."""
+    if is_half(self.dtype) and buffer.shape == self.shape:
+        return _log_sigmoid_backward_of_decay(grad_output, self, buffer)
+    return _log_sigmoid_backward(grad_output, self)
+
+
+def glu(self: np.ndarray, dim: int = -1) -> np.ndarray:
+    """a * sigmoid(b) for the halves a and b of `self` along `dim`.
+
+    Raises:
+        RuntimeError: for a 0-dim array, or an odd size.
+    """
+    a, b = halves(self, dim)
+    return _gated(a, b)
+
+
+@floating("glu_cpu")
+def _gated(a, b):
+    gate = np.negative(b)
+    np.exp(gate, out=gate)
+    gate += 1
+    return np.divide(a, gate, out=gate)
+
+
+def glu_backward(grad_output: np.ndarray, self: np.ndarray, dim: int) -> np.ndarray:
+    """The gradient of `glu`: sigmoid(b) * g for a, and a * sigmoid(b) * (1 - sigmoid(b)) * g for b."""
+    a, b = halves(self, dim)
+    found = np.empty(self.shape, self.dtype)
+    for_a, for_b = halves(found, dim)
+    for_a[...] = grad_output * _gated(np.ones_like(b), b) if is_half(self.dtype) else _gated(grad_output, b)
+    for_b[...] = _gate_backward(grad_output, a, b, self.dtype if is_half(self.dtype) else None)  # which rounds the gate
+    return found
+
+
+@floating("glu_backward_cpu")
+def _gate_backward(grad_output, a, b, half):
+    s = np.negative(b)
+    np.exp(s, out=s)
+    s += 1
+    np.reciprocal(s, out=s)
+    if half is not None:
+        s = s.astype(half).astype(s.dtype)
+    s *= 1 - s
+    s *= a
+    s = s * grad_output
+    return s
+
+
+def halves(self: np.ndarray, dim: int) -> tuple:
+    """The two halves of an array along a dimension, as views."""
+    ndim = self.ndim
+    if ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+    dim %= ndim
+    size = self.shape[dim]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    lead = (slice(None),) * dim
+    return self[(*lead, slice(size // 2))], self[(*lead, slice(size // 2, None))]

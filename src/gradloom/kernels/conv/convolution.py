@@ -1,0 +1,328 @@
+"""Convolution and its gradients, and the rearrangement of sliding windows (nn.functional.unfold and fold).
+
+An input is (N, C, *spatial) with one to three spatial dimensions; what is given for each spatial dimension (stride,
+padding, ...) is a sequence of as many integers, or one integer for all of them. float16 and bfloat16 are computed in
+float32 and rounded once. The sums themselves are in products.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...types.device import memory_format
+from .._common.layout import in_format, suggested_format, suggested_format_of_row
+from .._common.threads import keep_freed_memory
+from .._common.windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
+from . import products
+
+Ints = int | Sequence[int]
+
+
+# A convolution's blocks and results are the megabytes in question.
+keep_freed_memory()
+
+
+@np.errstate(all="ignore")
+def convolution(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> np.ndarray:
+    """aten::convolution.
+
+    input (N, C, *spatial), weight (Co, C / groups, *kernel) or, if `transposed`, (C, Co / groups, *kernel),
+    bias (Co,) or None, all of one dtype; gives (N, Co, *output). Integers wrap around. Raises RuntimeError
+    for shapes, dtypes and settings that do not fit together, NotImplementedError for bool.
+    """
+    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    _check_bias(bias, weight, channels, input.dtype)
+    x, w = _computable(input, weight)
+    b = None if bias is None else bias.astype(x.dtype, copy=False)
+    if transposed:
+        out = products.input_gradient(x, w, windows, groups)
+        if b is not None:
+            out += b.reshape(-1, *(1 for _ in windows.size))
+        shape = windows.size
+    else:
+        out = products.forward(x, w, b, windows, groups)
+        shape = windows.output
+    out = out.reshape(len(input), channels, *shape[-(input.ndim - 2) :]).astype(input.dtype, copy=False)
+    return in_format(out, _format(input, weight))
+
+
+@np.errstate(all="ignore")
+def convolution_backward(
+    grad_output: np.ndarray,
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias_sizes: Sequence[int] | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """aten::convolution_backward: the gradients of input, weight and bias, None where `output_mask` says
+    False.
+
+    grad_output is of the shape that `convolution` gives for the other arguments. For complex numbers these
+    are PyTorch's gradients, that is to say the adjoint: the weight and the input enter conjugated.
+    `bias_sizes` is accepted as in PyTorch and not needed. Raises as `convolution` does.
+    """
+    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    spatial = (windows.size if transposed else windows.output)[-(input.ndim - 2) :]
+    if grad_output.shape != (len(input), channels, *spatial):
+        raise RuntimeError(
+            f"expected grad_output of shape {[len(input), channels, *spatial]}, but got {list(grad_output.shape)}"
+        )
+    g, x, w = _computable(grad_output, input, weight)
+    order = _format(input, weight)
+    if g.dtype.kind == "c":
+        x, w, order = x.conj(), w.conj(), None
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[0]:
+        if transposed:
+            grad_input = products.forward(g, w, None, windows, groups)
+        else:
+            grad_input = products.input_gradient(g, w, windows, groups)
+        grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
+        grad_input = in_format(grad_input, order)
+    if output_mask[1]:
+        small, large = (x, g) if transposed else (g, x)
+        grad_weight = products.weight_gradient(small, large, w.shape[2:], windows, groups)
+        grad_weight = grad_weight.reshape(weight.shape).astype(weight.dtype, copy=False)
+        grad_weight = in_format(grad_weight, order)
+    if output_mask[2]:
+        grad_bias = _sum_over_images(g).astype(grad_output.dtype, copy=False)
+    return grad_input, grad_weight, grad_bias
+
+
+def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> np.ndarray:
+    """aten::im2col: (N, C, H, W) gives (N, C * KH * KW, L), L the number of window positions; the batch
+    dimension may be absent. Raises RuntimeError for another rank, settings out of range, and where no window
+    fits."""
+    x, lead = _batched(input, 3, "3D or 4D (batch mode)")
+    windows = _blocks_of(x.shape[2:], kernel_size, dilation, padding, stride)
+    view = window_view(padded(x, windows, slice(0, windows.output[0]), False), windows, windows.output[0], False)
+    columns = x.shape[1] * volume(windows.kernel)
+    return np.array(view, order="C").reshape(*lead, columns, volume(windows.output))
+
+
+@np.errstate(all="ignore")
+def col2im(
+    input: np.ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> np.ndarray:
+    """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), windows that
+    overlap added up; the batch dimension may be absent. Raises RuntimeError where shapes and settings do not
+    fit together."""
+    x, lead = _batched(input, 2, "2D or 3D (batch mode)")
+    windows = _blocks_of(as_tuple(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
+    if x.shape[1] % volume(windows.kernel):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={x.shape[1]} and kernel_size={windows.kernel}."
+        )
+    if x.shape[2] != volume(windows.output):
+        high, wide = windows.output
+        raise RuntimeError(
+            f"Given output_size={windows.size}, kernel_size={windows.kernel}, dilation={windows.dilation}, "
+            f"padding={windows.padding}, stride={windows.stride}, expected size of input's dimension 2 "
+            f"to match the calculated number of sliding blocks {high} * {wide} = {high * wide}, "
+            f"but got input.size(2)={x.shape[2]}."
+        )
+    channels = x.shape[1] // volume(windows.kernel)
+    terms = x.reshape(len(x), channels, *windows.kernel, *windows.output)
+    out = np.zeros((len(x), channels, *windows.size), compute_dtype(x.dtype))
+    for offsets in windows.offsets():
+        pair = windows.at(offsets)
+        if pair is not None:
+            part = out[(slice(None), slice(None)) + pair[1]]
+            part += terms[(slice(None), slice(None)) + offsets + pair[0]]
+    return out.reshape(*lead, channels, *windows.size).astype(input.dtype, copy=False)
+
+
+def _geometry(
+    input: np.ndarray,
+    weight: np.ndarray,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Windows:
+    """Checks the arguments and describes the windows of the (for transposed ones, mirrored) convolution, with
+    at least two spatial dimensions."""
+    dims = weight.ndim - 2
+    if dims < 1 or input.ndim != weight.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
+            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)}"
+        )
+    stride = as_tuple(stride, dims, "stride")
+    padding = as_tuple(padding, dims, "padding")
+    dilation = as_tuple(dilation, dims, "dilation")
+    extra = as_tuple(output_padding, dims, "output_padding")
+    _check_settings(weight, stride, padding, dilation, extra, groups)
+    _check_channels(input, weight, transposed, groups)
+    kernel, spatial = weight.shape[2:], input.shape[2:]
+    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+    if transposed:
+        small = spatial
+        large = tuple(
+            (n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(spatial, stride, padding, reach, extra, strict=True)
+        )
+        if min(large) < 0:
+            raise RuntimeError(
+                f"Given input size per channel: ({_by(spatial)}). Calculated output size per channel: "
+                f"({_by(large)}). Output size is too small"
+            )
+        if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
+            raise RuntimeError(
+                "output padding must be smaller than either stride or dilation, but got output_padding="
+                f"{list(extra)}, stride={list(stride)} and dilation={list(dilation)}"
+            )
+    else:
+        large = spatial
+        small = tuple((n + 2 * p - r) // s + 1 for n, s, p, r in zip(spatial, stride, padding, reach, strict=True))
+        if min(small) < 1:
+            reached = tuple(n + 2 * p for n, p in zip(spatial, padding, strict=True))
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({_by(reached)}). Kernel size: ({_by(reach)}). "
+                "Kernel size can't be greater than actual input size"
+            )
+    if dims == 1:
+        return Windows((1, *large), (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *small))
+    return Windows(large, kernel, stride, padding, dilation, small)
+
+
+def _check_settings(
+    weight: np.ndarray,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    output_padding: tuple[int, ...],
+    groups: int,
+) -> None:
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(output_padding) < 0:
+        raise RuntimeError("negative output_padding is not supported")
+    if min(stride) < 1:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilation) < 1:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+    if groups < 1:
+        raise RuntimeError("non-positive groups is not supported")
+    if min(weight.shape[2:]) < 1:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {list(weight.shape[2:])}")
+
+
+def _check_channels(input: np.ndarray, weight: np.ndarray, transposed: bool, groups: int) -> None:
+    shape = list(weight.shape)
+    if shape[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+            f"but got weight of size {shape} instead"
+        )
+    if shape[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {shape} instead"
+        )
+    expected = shape[0] if transposed else shape[1] * groups
+    if input.shape[1] != expected:
+        setting = f"transposed={int(transposed)}" if transposed else f"groups={groups}"
+        raise RuntimeError(
+            f"Given {setting}, weight of size {shape}, expected input{list(input.shape)} to have "
+            f"{expected} channels, but got {input.shape[1]} channels instead"
+        )
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
+    if input.dtype.kind == "b":
+        raise NotImplementedError("\"convolution\" not implemented for 'Bool'")
+
+
+def _check_bias(bias: np.ndarray | None, weight: np.ndarray, channels: int, dtype: np.dtype) -> None:
+    if bias is None:
+        return
+    if bias.shape != (channels,):
+        raise RuntimeError(
+            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
+            f"{channels} elements, but got bias of size {list(bias.shape)} instead"
+        )
+    if bias.dtype != dtype:
+        raise RuntimeError(f"Input type ({dtype}) and bias type ({bias.dtype}) should be the same")
+
+
+def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
+    """The channels-last format where PyTorch computes in it: if the input or the weight is laid out so.
+
+    One dimension counts as two of which the first has size 1, and there only the weight is asked. Three in
+    double precision never count.
+    """
+    if weight.ndim == 3:
+        return suggested_format_of_row(weight)
+    if weight.ndim == 5 and input.dtype.char in "dD":
+        return None
+    return suggested_format(input) or suggested_format(weight)
+
+
+def _computable(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The arrays contiguous, in the dtype to compute in, and with at least two spatial dimensions."""
+    dtype = compute_dtype(arrays[0].dtype)
+    arrays = tuple(np.ascontiguousarray(array, dtype) for array in arrays)
+    return tuple(array[:, :, None] for array in arrays) if arrays[0].ndim == 3 else arrays
+
+
+def _sum_over_images(g: np.ndarray) -> np.ndarray:
+    """(Co,) from (N, Co, *spatial). A product with ones: NumPy's own sum takes several times as long here."""
+    flat = g.reshape(*g.shape[:2], volume(g.shape[2:]))
+    return np.matmul(flat, np.ones(flat.shape[2], g.dtype)).sum(axis=0, dtype=g.dtype)
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _batched(input: np.ndarray, dims: int, ranks: str) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The input with a batch dimension, and the batch dimension of the result."""
+    if input.ndim not in (dims, dims + 1) or 0 in input.shape[-dims:]:
+        raise RuntimeError(
+            f"Expected {ranks} tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(input.shape)}"
+        )
+    return (input[None], ()) if input.ndim == dims else (input, input.shape[:1])
+
+
+def _blocks_of(size: tuple[int, ...], kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Windows:
+    kernel, dilation = as_tuple(kernel_size, 2, "kernel_size"), as_tuple(dilation, 2, "dilation")
+    padding, stride = as_tuple(padding, 2, "padding"), as_tuple(stride, 2, "stride")
+    for name, values in (("kernel size", kernel), ("stride", stride), ("dilation", dilation)):
+        if min(values) < 1:
+            raise RuntimeError(f"{name} should be greater than zero, but got {list(values)}")
+    if min(padding) < 0:
+        raise RuntimeError(f"padding should be non-negative, but got {list(padding)}")
+    output = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(size, padding, dilation, kernel, stride, strict=True)
+    )
+    if min(output) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(size)}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, calculated shape of the array of sliding blocks as {output}, "
+            "but its components must be at least one."
+        )
+    return Windows(tuple(size), kernel, stride, padding, dilation, output)

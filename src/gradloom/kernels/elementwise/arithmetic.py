@@ -1,0 +1,291 @@
+"""Elementwise kernels of arithmetic: sums, quotients, powers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import check_divisor, refuse
+from .._common.layout import as_operands
+from .._common.numbers import Wide, is_half, is_short_half, number_as, widen
+from .dtypes import like, own, shared, to_float, widened, widened_for
+
+
+# --- sums ---------------------------------------------------------------------------------------------------
+def scaled(other, alpha, beside):
+    """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype.
+
+    Args:
+        beside: what it is added to.
+    """
+    kind = other.dtype.kind
+    if alpha.__class__ is bool:
+        if kind != "b":
+            raise RuntimeError("Boolean alpha only supported for Boolean results.")
+        return other & alpha
+    if kind == "c":
+        return other * alpha
+    if alpha.__class__ is complex:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if kind in "iub" and alpha.__class__ is float:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == "b":
+        return other & bool(alpha)
+    if is_half(other.dtype) and not (is_short_half(other) and is_short_half(beside)):
+        return Wide(other.astype(np.float32) * like(alpha, other).astype(np.float32), other.dtype)
+    return other * like(alpha, other)
+
+
+def add_scalar(self, other, alpha=1):
+    """`self + alpha * other` for a number `other`."""
+    self = widened_for(self, other)
+    return np.add(self, _scaled_number(other, alpha, self))
+
+
+def sub_scalar(self, other, alpha=1):
+    """`self - alpha * other` for a number `other`."""
+    _no_bools(self, other)
+    self = widened_for(self, other)
+    return np.subtract(self, _scaled_number(other, alpha, self))
+
+
+def rsub_scalar(self, other, alpha):
+    """`other - alpha * self` for a number `other`."""
+    _no_bools(self, other)
+    self = widened_for(self, other)
+    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha, self))
+
+
+def _scaled_number(other, alpha, array):
+    number = like(other, array)
+    return number if alpha == 1 and alpha is not True else scaled(number, alpha, array)
+
+
+def _no_bools(self, other):
+    if self.dtype.kind == "b" or other.__class__ is bool:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+# --- products -----------------------------------------------------------------------------------------------
+@widened
+def mul_scalar(self, other):
+    """`self * other` for a number `other`."""
+    return np.multiply(self, like(other, self))
+
+
+@widened
+def addcmul(self, tensor1, tensor2, value=1):
+    """`self + value * tensor1 * tensor2`."""
+    refuse("addcmul_cpu_out", self, "b")
+    product = np.multiply(tensor1, tensor2)
+    if value != 1:
+        product = np.multiply(product, like(value, self), out=own(product))
+    return as_operands(np.add(self, product, out=own(product, self)), self, tensor1, tensor2)
+
+
+@widened
+def addcdiv(self, tensor1, tensor2, value=1):
+    """`self + value * tensor1 / tensor2`, not for integers."""
+    if tensor1.dtype.kind in "iub":
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
+            "for all dtypes."
+        )
+    if value != 1:
+        tensor1 = tensor1 * like(value, self)
+    quotient = np.true_divide(tensor1, tensor2)
+    return as_operands(np.add(self, quotient, out=own(quotient, self)), self, tensor1, tensor2)
+
+
+# --- division -----------------------------------------------------------------------------------------------
+def div_mode(self, other, rounding_mode):
+    """Division that rounds: 'trunc' towards zero, 'floor' down, None not at all.
+
+    Raises:
+        RuntimeError: for another mode, or an integer divided by zero.
+    """
+    if rounding_mode is None:
+        return np.true_divide(to_float(self), other if other.__class__ is Wide else to_float(other))
+    if rounding_mode == "floor":
+        return floor_divide(self, other)
+    if rounding_mode == "trunc":
+        return _div_trunc(self, other)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+def floor_divide(self, other):
+    """The quotient rounded down, in the inputs' dtype; for half precision see `_by_one_half`."""
+    refuse("div_floor_cpu", self, "bc")
+    if is_half(self.dtype):
+        return _by_one_half(np.floor_divide, self, other) if not other.ndim else _floor_divide_halves(self, other)
+    check_divisor(other)
+    return np.floor_divide(self, other)
+
+
+def _by_one_half(divide, self, other):
+    """A quotient of half precision by one number, in float32: only the result is rounded."""
+    divisor = other.value if other.__class__ is Wide else widen(other)
+    return np.asarray(divide(widen(self), divisor)).astype(self.dtype)
+
+
+def _floor_divide_halves(self, other):
+    """`floor_divide` of arrays of half precision, with each step rounded to it."""
+    rest = np.fmod(self, other)
+    quotient = (self - rest) / other
+    zero = self.dtype.type(0)
+    quotient = np.where((rest != zero) & ((other < zero) != (rest < zero)), quotient - self.dtype.type(1), quotient)
+    down = np.floor(quotient)
+    down = np.where(quotient - down > self.dtype.type(0.5), down + self.dtype.type(1), down)
+    plain = self / other
+    return np.where(other == zero, plain, np.where(quotient == zero, np.copysign(zero, plain), down))
+
+
+def floor_divide_scalar(self, other):
+    """The quotient by a number, rounded down."""
+    return floor_divide(self, like(other, self))
+
+
+def div_scalar(self, other):
+    """Division by a number."""
+    self = to_float(self)
+    return np.true_divide(self, _divisor(other, self))
+
+
+def div_scalar_mode(self, other, rounding_mode):
+    """Division by a number that rounds."""
+    return div_mode(self, _divisor(other, self), rounding_mode)
+
+
+def _divisor(number, array):
+    return Wide(np.array(number), array.dtype) if is_half(array.dtype) else like(number, array)
+
+
+def _div_trunc(self, other):
+    refuse("div_trunc_cpu", self, "bc")
+    if self.dtype.kind not in "iu":
+        if is_half(self.dtype) and not other.ndim:
+            return _by_one_half(lambda x, y: np.trunc(x / y), self, other)
+        return np.trunc(np.true_divide(self, other))
+    check_divisor(other)
+    quotient = np.floor_divide(self, other)
+    if self.dtype.kind == "i":  # one more where a negative quotient was rounded away from zero
+        quotient = quotient + ((quotient < 0) & (quotient * other != self)).astype(quotient.dtype)
+    return quotient
+
+
+def remainder(self, other):
+    """The remainder of a division that rounds down: it has the sign of `other`."""
+    refuse("remainder_cpu", self, "bc")
+    check_divisor(other)
+    found = shared(np.remainder, self, other)
+    if found.dtype.kind in "fV":
+        zeros = found == 0  # of which NumPy's have the sign of `other`
+        if zeros.any():
+            found = np.where(zeros, np.copysign(found, self), found)
+    return found
+
+
+def fmod(self, other):
+    """The remainder of a division that rounds towards zero: it has the sign of `self`."""
+    refuse("fmod_cpu", self, "bc")
+    check_divisor(other)
+    return shared(np.fmod, self, other)
+
+
+def remainder_scalar(self, other):
+    """`remainder` by a number."""
+    return remainder(self, like(other, self))
+
+
+def fmod_scalar(self, other):
+    """`fmod` by a number."""
+    return fmod(self, like(other, self))
+
+
+def remainder_of_scalar(self, other):
+    """The remainder of a number by an array."""
+    return remainder(like(self, other), other)
+
+
+# --- powers -------------------------------------------------------------------------------------------------
+def pow(self, exponent):
+    """`self ** exponent`; integers to negative powers are 0 unless the base is 1 or -1."""
+    refuse("pow", self, "b")
+    if self.dtype.kind == "i":
+        negative = exponent < 0
+        if negative.any():
+            return _integer_power(self, exponent, negative)
+    return np.power(self, exponent)
+
+
+def _integer_power(base, exponent, negative):
+    found = np.power(base, np.where(negative, 0, exponent))
+    inverse = np.where(base == 1, 1, np.where(base == -1, np.where(exponent & 1, -1, 1), 0))
+    return np.where(negative, inverse, found).astype(found.dtype)
+
+
+def pow_scalar(self, exponent):
+    """`self ** exponent` for a number, with the common exponents as products, roots and quotients."""
+    kind = self.dtype.kind
+    if kind in "iu":
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        number_as(exponent, self.dtype)  # raises for one that the dtype does not have
+    if exponent == 2:
+        return np.multiply(self, self)
+    if exponent == 1:
+        return self.copy()
+    if exponent == 3:
+        return _cube(self)
+    if kind not in "iub":
+        if exponent == 0.5:
+            return np.sqrt(self)
+        if exponent == -1:
+            return np.reciprocal(self)
+        if exponent == -2:
+            return _inverse_square(self)
+        if exponent == -0.5:
+            return rsqrt(self)
+    return np.power(self, like(exponent, self))
+
+
+def _inverse_square(self):
+    if self.dtype.char == "e":  # of bfloat16 the square is rounded
+        wide = self.astype(np.float32)
+        return np.reciprocal(wide * wide).astype(self.dtype)
+    return np.reciprocal(np.multiply(self, self))
+
+
+def _cube(self):
+    if self.dtype.char == "e":  # of bfloat16 each product is rounded
+        wide = self.astype(np.float32)
+        return (wide * wide * wide).astype(self.dtype)
+    return np.multiply(np.multiply(self, self), self)
+
+
+def pow_of_scalar(self, exponent):
+    """A number to the powers of an array."""
+    refuse("pow", exponent, "b")
+    if self == 1:
+        return np.ones_like(exponent)
+    return pow(like(self, exponent), exponent)
+
+
+def rsqrt(self):
+    """`1 / sqrt(self)`, each step rounded; of half precision only in a short array."""
+    return _rsqrt(self) if is_short_half(self) else _rsqrt_once(self)
+
+
+def _rsqrt(self):
+    root = np.sqrt(self)
+    one = root.dtype.type(1)
+    return np.divide(one, root, out=root) if root.__class__ is np.ndarray else one / root
+
+
+_rsqrt_once = widened(_rsqrt)

@@ -1,0 +1,243 @@
+"""Choices, bounds, mixtures and tests of elements.
+
+Note [Branches]
+`np.where` and `np.maximum` with a number are loops with a branch or a single element at a time, which costs five to
+twenty times a vector loop once an array's mask is irregular. The same is had from arithmetic on the bits of the
+numbers, which is exact for infinities and NaNs too, and from a row of equal numbers instead of one number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...types.dtype import TYPE_OF, c_name, scalar_type_name
+from .._common.errors import refuse
+from .._common.layout import as_operands, new_like
+from .._common.numbers import number_as
+from ..shape.copies import clone
+from .dtypes import like, own, widened
+
+_FEW = 4096  # elements, below which one NumPy call is better than three
+_ROW = 512  # elements: a row that stays in the first-level cache
+
+
+def keep_where(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """`values` where `mask` holds, 0 elsewhere, also instead of infinities and NaNs; shapes broadcast."""
+    width = values.dtype.itemsize
+    if width > 8:
+        return np.where(mask, values, values.dtype.type(0))
+    bits = values.view(_BITS[width])
+    return np.multiply(bits, mask, dtype=bits.dtype).view(values.dtype)
+
+
+def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a` where `mask` holds, `b` elsewhere, for arrays of one dtype; shapes broadcast."""
+    if mask.size < _FEW or a.dtype.itemsize > 8:
+        return np.where(mask, a, b)
+    bits = _BITS[a.dtype.itemsize]
+    kept = b.view(bits)
+    found = np.subtract(a.view(bits), kept)  # wraps around, and back again
+    found = np.multiply(found, mask, dtype=bits)
+    found += kept
+    return found.view(a.dtype)
+
+
+def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
+    """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype.
+
+    Args:
+        out: None, or an array of self's shape and strides, which may be `self`.
+    """
+    if self.size < _FEW or not self.flags.forc:
+        return ufunc(self, bound) if out is None else ufunc(self, bound, out=out)
+    if out is None:
+        out = np.empty_like(self)
+    source, target = self.ravel("K"), out.ravel("K")  # contiguous: no copies
+    rows = source.size // _ROW * _ROW
+    ufunc(source[:rows].reshape(-1, _ROW), np.full(_ROW, bound), out=target[:rows].reshape(-1, _ROW))
+    if rows < source.size:
+        ufunc(source[rows:], bound, out=target[rows:])
+    return out
+
+
+_BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+# --- bounds -------------------------------------------------------------------------------------------------
+def clamp(self, min=None, max=None):
+    """Bounded by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
+
+    Raises:
+        RuntimeError: without any bound.
+    """
+    if self.dtype.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    refuse("clamp_cpu", self, "b")
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    low, high = _bound(min, self), _bound(max, self)
+    if self.dtype.kind != "f":
+        found = self if low is None else np.maximum(self, low)
+        found = found if high is None else np.minimum(found, high)
+    else:  # of the same speed for one number as for two, and several times as fast as maximum with a number
+        found = self.clip(-np.inf if low is None else low, np.inf if high is None else high)
+    if self.flags.c_contiguous:
+        return found
+    return as_operands(found, self, *[bound for bound in (min, max) if bound.__class__ is np.ndarray])
+
+
+def clamp_min(self, min):
+    """Bounded below by a number or an array."""
+    return np.maximum(self, min) if min.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, min, None)
+
+
+def clamp_max(self, max):
+    """Bounded above by a number or an array."""
+    return np.minimum(self, max) if max.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, None, max)
+
+
+def _bound(value, array):
+    return value if value is None or value.__class__ is np.ndarray else number_as(value, array.dtype)
+
+
+def compared(name, array):
+    """The array, if its elements have an order. Raises RuntimeError for complex ones."""
+    if array.dtype.kind == "c":
+        raise RuntimeError(f"{name} not implemented for complex tensors.")
+    return array
+
+
+def ordered(name, array):
+    """The array, if its elements have an order. Raises NotImplementedError for complex ones."""
+    refuse(name, array, "c")
+    return array
+
+
+# --- choices and mixtures -----------------------------------------------------------------------------------
+def where(condition, self, other):
+    """`self` where the condition holds, else `other`.
+
+    Raises:
+        RuntimeError: if the condition is not boolean.
+    """
+    if condition.dtype.kind != "b":
+        if condition.dtype == np.uint8:
+            import warnings
+
+            warnings.warn(
+                "where received a uint8 condition tensor. This behavior is deprecated: use a boolean one, "
+                "condition.bool().",
+                UserWarning,
+                stacklevel=5,
+            )
+            condition = condition != 0
+        else:
+            raise RuntimeError(
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{scalar_type_name(TYPE_OF[condition.dtype])}"
+            )
+    found = select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
+    return as_operands(found, condition, self, other)
+
+
+def lerp(self, end, weight):
+    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight.
+
+    Raises:
+        RuntimeError: for different dtypes.
+    """
+    if end.dtype is not self.dtype:
+        raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
+    refuse("lerp_kernel_scalar", self, "iub")
+    if weight.__class__ is np.ndarray:
+        if weight.dtype is not self.dtype:
+            if weight.ndim:
+                raise RuntimeError(
+                    f"expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}"
+                )
+            weight = weight.astype(self.dtype)
+        return as_operands(_lerp(self, end, weight), self, end, weight)
+    if self.dtype.kind != "c" and weight.__class__ is complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
+    return as_operands(_lerp(self, end, weight), self, end)
+
+
+@widened
+def _lerp(start, end, weight):
+    step = end - start
+    near = abs(weight) < 0.5
+    if near is True or near is False:
+        scaled = np.multiply(step, like(weight if near else weight - 1, step), out=own(step))
+        return np.add(start if near else end, scaled, out=own(scaled, start, end))
+    return np.where(near, start + weight * step, end - step * (1 - weight))
+
+
+def isposinf(self):
+    """Where the number is +inf."""
+    return _is_infinite("isposinf", self, np.inf)
+
+
+def isneginf(self):
+    """Where the number is -inf."""
+    return _is_infinite("isneginf", self, -np.inf)
+
+
+def _is_infinite(name, array, value):
+    kind = array.dtype.kind
+    if kind == "c":
+        raise RuntimeError(f"{name} does not support complex inputs.")
+    return new_like(array, bool, make=np.zeros_like) if kind in "iub" else np.equal(array, array.dtype.type(value))
+
+
+def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`.
+
+    Raises:
+        RuntimeError: for different dtypes or negative tolerances.
+    """
+    if self.dtype is not other.dtype:
+        raise RuntimeError(
+            f"{scalar_type_name(TYPE_OF[self.dtype])} did not match {scalar_type_name(TYPE_OF[other.dtype])}"
+        )
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+    close = np.equal(self, other)
+    kind = self.dtype.kind
+    if equal_nan and kind in "fcV":
+        close = close | (np.isnan(self) & np.isnan(other))
+    if rtol == 0 and atol == 0:
+        return as_operands(close, self, other)
+    if kind in "iub":
+        self, other = self.astype(np.float64), other.astype(np.float64)
+    elif self.dtype.itemsize == 2:
+        self, other = self.astype(np.float32), other.astype(np.float32)
+    error = np.absolute(self - other)
+    return as_operands(close | (np.isfinite(error) & (error <= atol + np.absolute(rtol * other))), self, other)
+
+
+def nan_to_num(self, nan=None, posinf=None, neginf=None):
+    """NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the largest and smallest finite number)."""
+    kind = self.dtype.kind
+    if kind in "iub":
+        return clone(self)
+    if kind == "c":
+        found = new_like(self)
+        found.real = nan_to_num(self.real, nan, posinf, neginf)
+        found.imag = nan_to_num(self.imag, nan, posinf, neginf)
+        return found
+    if np.isfinite(self).all():
+        return clone(self)
+    limits = _limits(self.dtype)
+    make = self.dtype.type
+    found = np.where(np.isnan(self), make(0 if nan is None else nan), self)
+    found = np.where(self == make(np.inf), make(limits.max if posinf is None else posinf), found)
+    return np.where(self == make(-np.inf), make(limits.min if neginf is None else neginf), found)
+
+
+def _limits(dtype):
+    if dtype.kind == "V":
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype)
+    return np.finfo(dtype)

@@ -1,0 +1,298 @@
+"""Functions of one or two numbers: signs, rounding, angles, bits, logarithms, filling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import not_implemented, refuse
+from .._common.layout import check_no_internal_overlap, new_like
+from .._common.numbers import Wide, convertible, number_filling
+from ..shape.copies import clone
+from .dtypes import like, widened
+
+
+# --- signs --------------------------------------------------------------------------------------------------
+def abs_of_real(self):
+    """The absolute value for the in-place variant, which cannot hold that of a complex number."""
+    if self.dtype.kind == "c":
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return abs(self)
+
+
+def abs(self):
+    """The absolute value, real for complex inputs."""
+    refuse("abs_cpu", self, "b")
+    return np.absolute(self)
+
+
+def sign(self):
+    """-1, 0 or 1; 0 for NaN; bools as they are."""
+    if self.dtype.kind == "c":
+        raise NotImplementedError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
+    return sgn(self)
+
+
+def sgn(self):
+    """The sign; for complex numbers `self / abs(self)`, and 0 for 0."""
+    kind = self.dtype.kind
+    if kind == "c":
+        size = np.absolute(self)
+        size = np.where(size == 0, like(1, size), size)
+        found = new_like(self)
+        np.divide(self.real, size, out=found.real)
+        np.divide(self.imag, size, out=found.imag)
+        return found
+    if kind == "b":
+        return clone(self)
+    if kind == "f":  # 0 for NaN
+        return np.subtract(np.greater(self, 0).view(np.int8), np.less(self, 0).view(np.int8)).astype(self.dtype)
+    found = np.sign(self)
+    return np.where(np.isnan(self), like(0, self), found) if kind == "V" else found
+
+
+# --- rounding -----------------------------------------------------------------------------------------------
+def floor(self):
+    """Down to an integer, in the same dtype."""
+    return _rounded("floor_vml_cpu", np.floor, self)
+
+
+def ceil(self):
+    """Up to an integer, in the same dtype."""
+    return _rounded("ceil_vml_cpu", np.ceil, self)
+
+
+def trunc(self):
+    """Towards zero to an integer, in the same dtype."""
+    return _rounded("trunc_vml_cpu", np.trunc, self)
+
+
+def round(self):
+    """To the nearest integer, halves to the even one, in the same dtype."""
+    return _rounded("round_vml_cpu", np.rint, self)
+
+
+def _rounded(name, ufunc, array):
+    refuse(name, array, "bc")
+    return clone(array) if array.dtype.kind in "iu" else ufunc(array)
+
+
+@widened
+def round_decimals(self, decimals):
+    """To a number of decimals, which may be negative."""
+    refuse("round_cpu", self, "iubc")
+    if decimals == 0:
+        return np.rint(self)
+    power = self.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))
+    return np.rint(self * power) / power if decimals > 0 else np.rint(self / power) * power
+
+
+def frac(self):
+    """The part after the decimal point, with the sign of the number."""
+    refuse("frac_cpu", self, "iubc")
+    return np.subtract(self, np.trunc(self))
+
+
+# --- logarithms, angles and exponents --------------------------------------------------------------------------------
+def log1p(self):
+    """`log(1 + self)`; of complex numbers by parts, where NumPy's loses small ones."""
+    if self.dtype.kind != "c":
+        return np.log1p(self)
+    real, imag = self.real, self.imag
+    found = new_like(self)
+    exact = np.log1p(np.where(np.absolute(self) < 0.5, real * (2 + real) + imag * imag, np.nan)) / 2
+    found.real = np.where(np.isnan(exact), np.log(np.hypot(1 + real, imag)), exact)
+    found.imag = np.arctan2(imag, 1 + real)
+    return found
+
+
+def _refuse_complex(name, array):
+    if array.dtype.kind == "c":
+        raise RuntimeError(f"{name} is not supported for complex tensors.")
+
+
+@widened
+def deg2rad(self):
+    """Degrees as radians."""
+    _refuse_complex("deg2rad", self)
+    return self * self.dtype.type(np.pi / 180)
+
+
+@widened
+def rad2deg(self):
+    """Radians as degrees."""
+    _refuse_complex("rad2deg", self)
+    return self * self.dtype.type(180 / np.pi)
+
+
+def frexp(self):
+    """Mantissa in [0.5, 1) and int32 exponent, with `self = mantissa * 2**exponent`."""
+    if self.dtype.kind not in "fV":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    if self.dtype.kind == "V":
+        mantissa, exponent = np.frexp(self.astype(np.float32))
+        return mantissa.astype(self.dtype), exponent.astype(np.int32)
+    mantissa, exponent = np.frexp(self)
+    return mantissa, np.asarray(exponent, np.int32)
+
+
+# --- bits ---------------------------------------------------------------------------------------------------
+def left_shift(self, other):
+    """`self * 2**other`; 0 where all bits leave."""
+    refuse("lshift_cpu", self, "bfVc")
+    bits = 8 * self.dtype.itemsize
+    lost = (other < 0) | (other >= bits)
+    return np.where(lost, self.dtype.type(0), np.left_shift(self, np.where(lost, 0, other)))
+
+
+def right_shift(self, other):
+    """`self / 2**other` rounded down; 0 or -1 where all bits leave."""
+    refuse("rshift_cpu", self, "bfVc")
+    bits = 8 * self.dtype.itemsize
+    lost = (other < 0) | (other >= bits)
+    if self.dtype.kind == "u":
+        return np.where(lost, self.dtype.type(0), np.right_shift(self, np.where(lost, 0, other).astype(self.dtype)))
+    return (
+        np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype))
+        if lost.any()
+        else np.right_shift(self, other)
+    )
+
+
+def left_shift_of_scalar(self, other):
+    """`left_shift` of a number."""
+    return left_shift(like(self, other), other)
+
+
+def right_shift_of_scalar(self, other):
+    """`right_shift` of a number."""
+    return right_shift(like(self, other), other)
+
+
+# --- filling ------------------------------------------------------------------------------------------------
+def fill(self, value):
+    """An array like `self` of one value, a number or a 0-dim array.
+
+    Raises:
+        RuntimeError: for an array with dimensions, or a complex value for real numbers.
+    """
+    found = new_like(self)
+    found[...] = _filling(self, value)
+    return found
+
+
+def fill_(self, value):
+    """As `fill`, in the array itself."""
+    if 0 in self.strides and value.__class__ is np.ndarray:
+        check_no_internal_overlap(self)
+    self[...] = _filling(self, value)
+
+
+def _filling(array, value):
+    if value.__class__ is np.ndarray:
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
+        return convertible(value, array.dtype).astype(array.dtype)
+    if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
+        return value  # which every floating dtype has
+    return number_filling(value, array.dtype, array.size)
+
+
+def zero_(self):
+    """Zeros in the array itself."""
+    self.fill(0)
+
+
+def _refuse_number(name, value):
+    if value.__class__ is complex:
+        raise not_implemented(name, np.zeros(0, np.complex64))
+
+
+def copysign(self, other):
+    """The magnitude of `self` with the sign of `other`."""
+    return np.copysign(self, other)
+
+
+def copysign_scalar(self, other):
+    """The magnitude of `self` with the sign of a number."""
+    _refuse_number("copysign_cpu", other)
+    return np.copysign(self, like(other, self))
+
+
+def hypot(self, other):
+    """The length of the hypotenuse."""
+    refuse("hypot_cpu", self, "iubc")
+    return np.hypot(self, other)
+
+
+def nextafter(self, other):
+    """The next floating number after `self` in the direction of `other`."""
+    refuse("nextafter_cpu", self, "iubc")
+    return np.nextafter(self, other)
+
+
+def heaviside(self, values):
+    """0 for negative, 1 for positive numbers, and `values` for zeros."""
+    if self.dtype.kind == "c" or values.dtype.kind == "c":
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if self.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return np.where(self == 0, values, self > 0).astype(self.dtype)
+
+
+def gcd(self, other):
+    """The greatest common divisor of integers."""
+    refuse("gcd_cpu", self, "bfVc")
+    return np.gcd(self, other)
+
+
+def lcm(self, other):
+    """The least common multiple of integers."""
+    refuse("lcm_cpu", self, "bfVc")
+    return np.lcm(self, other)
+
+
+def xlogy(self, other):
+    """`self * log(other)`; 0 where `self` is 0, unless `other` is NaN."""
+    refuse("xlogy_cpu", self, "c")
+    product = np.multiply(self, np.log(other))
+    return np.where((self == 0) & ~np.isnan(other), self.dtype.type(0), product)
+
+
+def xlogy_of_scalar(self, other):
+    """`xlogy` of a number and an array."""
+    _refuse_number("xlogy_cpu", self)
+    return xlogy(like(self, other), other)
+
+
+def xlogy_by_scalar(self, other):
+    """`xlogy` of an array and a number."""
+    _refuse_number("xlogy_cpu", other)
+    return xlogy(self, like(other, self))
+
+
+def ldexp(self, other):
+    """`self * 2 ** other`."""
+    if other.__class__ is Wide:
+        return np.multiply(self, Wide(np.exp2(other.value), self.dtype))
+    return np.multiply(self, np.exp2(other))
+
+
+@widened
+def logaddexp(self, other):
+    """`log(exp(self) + exp(other))` without overflow."""
+    if self.dtype.kind != "c":
+        refuse("logaddexp_cpu", self, "iub")
+        return np.logaddexp(self, other)
+    swap = self.real < other.real
+    high, low = np.where(swap, other, self), np.where(swap, self, other)
+    return high + log1p(np.exp(low - high))
+
+
+def logaddexp2(self, other):
+    """`log2(2**self + 2**other)` without overflow."""
+    refuse("logaddexp2_cpu", self, "iubc")
+    return np.logaddexp2(self, other)

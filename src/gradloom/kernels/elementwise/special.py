@@ -1,0 +1,185 @@
+"""Elementwise kernels of special functions, from SciPy where NumPy has none. Inputs are floating arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import refuse
+from .._common.layout import row_major
+from .._common.numbers import widen
+from ..shape.copies import to_copy
+from .dtypes import like, shared, widened
+
+
+@widened
+def erf(self):
+    """The error function."""
+    from scipy.special import erf
+
+    return shared(erf, _real("erf_vml_cpu", self))
+
+
+@widened
+def erfc(self):
+    """`1 - erf(self)`, accurate where that is small."""
+    from scipy.special import erfc
+
+    return shared(erfc, _real("erfc_vml_cpu", self))
+
+
+@widened
+def erfinv(self):
+    """The inverse of erf; NaN outside [-1, 1]."""
+    from scipy.special import erfinv
+
+    return shared(erfinv, _real("erfinv_vml_cpu", self))
+
+
+@widened
+def lgamma(self):
+    """The logarithm of the absolute value of the gamma function."""
+    from scipy.special import gammaln
+
+    found = shared(gammaln, _real("lgamma_vml_cpu", self))
+    return np.where(np.isinf(self), np.absolute(found), found)
+
+
+@widened
+def digamma(self):
+    """The derivative of lgamma; infinite with the opposite sign at 0 and -0."""
+    from scipy.special import psi
+
+    found = shared(psi, _real("digamma", self))
+    zeros = self == 0
+    return np.where(zeros, np.copysign(np.inf, -self), found).astype(self.dtype) if zeros.any() else found
+
+
+@widened
+def _polygamma(self, n):
+    if n == 0:
+        return digamma(self)
+    from scipy.special import gamma, zeta
+
+    self = _real("polygamma_cpu", self)
+    sign = 1.0 if n % 2 else -1.0
+    return (sign * gamma(n + 1.0) * _hurwitz_zeta(zeta, n + 1.0, self)).astype(self.dtype)
+
+
+def polygamma(n, self):
+    """The derivative number `n` of digamma.
+
+    Raises:
+        RuntimeError: for negative `n`.
+    """
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return _polygamma(self, n)
+
+
+def polygamma_of(self, n):
+    """As `polygamma`, which takes the tensor last."""
+    return polygamma(n, self)
+
+
+def _hurwitz_zeta(zeta, s, q):
+    """The sum of `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up.
+
+    A few terms are added until all arguments are positive; infinite at integers up to 0.
+    """
+    q = to_copy(q, np.dtype(np.float64))
+    low = np.where(np.isfinite(q), q, 1)
+    steps = int(np.ceil(-low.min(initial=1))) + 1 if low.size else 0
+    if steps <= 0:
+        return zeta(s, q)
+    if steps > 10_000:
+        raise RuntimeError("polygamma of arguments below -10000 is not supported")
+    total = np.zeros_like(q)
+    for _ in range(steps):
+        below = q <= 0
+        if not below.any():
+            break
+        total = np.where(below, total + np.power(np.where(below, q, 1), -s), total)
+        q = np.where(below, q + 1, q)
+    return total + zeta(s, q)
+
+
+def mvlgamma(self, p):
+    """The logarithm of the multivariate gamma function of dimension `p`.
+
+    Raises:
+        RuntimeError: unless p >= 1.
+    """
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    from scipy.special import gammaln
+
+    self = _real("mvlgamma", self)
+    kind = self.dtype
+    halves = np.arange(p).astype(kind) / kind.type(2)
+    terms = gammaln(widen(self[..., None] - halves)).astype(kind)
+    total = widen(terms).sum(axis=-1).astype(kind)
+    return row_major(np.asarray(total + kind.type(p * (p - 1) / 4 * np.log(np.pi)), dtype=kind))
+
+
+def _real(name, array):
+    refuse(name, array, "c")
+    return array
+
+
+@widened
+def sinc(self):
+    """`sin(pi x) / (pi x)`, 1 at 0."""
+    scaled = self * self.dtype.type(np.pi)
+    zeros = scaled == 0
+    if zeros.any():
+        scaled = np.where(zeros, self.dtype.type(1), scaled)
+        return np.where(zeros, self.dtype.type(1), np.sin(scaled) / scaled)
+    return np.sin(scaled) / scaled
+
+
+@widened
+def sigmoid(self):
+    """`1 / (1 + exp(-self))`."""
+    found = np.negative(self)
+    if found.__class__ is not np.ndarray:
+        found = np.asarray(found)
+    np.exp(found, found)
+    np.add(found, like(1, found), found)
+    return np.reciprocal(found, found)
+
+
+def sigmoid_backward(grad_output, output):
+    """`grad_output * conj((1 - output) * output)`; of float16 with each step rounded."""
+    if output.dtype.char == "e" and grad_output.dtype.char == "e":
+        return grad_output * (output.dtype.type(1) - output) * output
+    return _sigmoid_backward(grad_output, output)
+
+
+@widened
+def _sigmoid_backward(grad_output, output):
+    slope = (1 - output) * output
+    return np.multiply(grad_output, slope.conj() if slope.dtype.kind == "c" else slope)
+
+
+@widened
+def tanh_backward(grad_output, output):
+    """`grad_output * conj(1 - output**2)`."""
+    slope = 1 - output * output
+    return np.multiply(grad_output, slope.conj() if slope.dtype.kind == "c" else slope)
+
+
+def logit(self, eps=None):
+    """`log(x / (1 - x))`, of `self` clamped to [eps, 1 - eps] if eps is given."""
+    refuse("logit_cpu", self, "c")
+    if eps is not None:
+        self = np.minimum(np.maximum(self, self.dtype.type(eps)), self.dtype.type(1 - eps))
+    return np.log(self / (1 - self))
+
+
+@widened
+def logit_backward(grad_output, self, eps=None):
+    """`grad_output / (x (1 - x))`; 0 outside [eps, 1 - eps], NaN outside [0, 1] without eps."""
+    slope = grad_output / (self * (1 - self))
+    low = 0 if eps is None else eps
+    outside = (self < self.dtype.type(low)) | (self > self.dtype.type(1 - low))
+    return np.where(outside, self.dtype.type(np.nan if eps is None else 0), slope)

@@ -1,0 +1,220 @@
+"""Kernels with an index of the result's or the source's shape along one dimension, or into all elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.numbers import number_as
+from ..shape.copies import clone
+from .places import along, flat_places, type_name, update, writable
+
+_REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
+_OPERATIONS = {"add": np.add, "multiply": np.multiply}
+
+
+def gather(self, dim, index, sparse_grad=False):
+    """out[i][j] = self[index[i][j]][j] for dim 0, and so on.
+
+    Raises:
+        RuntimeError: if `index` has another number of dimensions, is larger outside `dim`, or points outside.
+    """
+    array, places, _, axis = along("gather", self, dim, index)
+    if not index.size:
+        return np.empty(index.shape, self.dtype)
+    if array.flags.c_contiguous:
+        return array.reshape(-1).take(flat_places(places, axis, array.shape)).reshape(index.shape)
+    part = tuple([slice(None) if i == axis else slice(n) for i, n in enumerate(places.shape)])
+    return np.ascontiguousarray(np.take_along_axis(array[part], places, axis)).reshape(index.shape)
+
+
+def scatter(self, dim, index, src):
+    """A copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
+    return scatter_(self.copy(), dim, index, src)
+
+
+def scatter_(self, dim, index, src):
+    """`scatter` in place."""
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
+    if index.size:
+        _assign(array, places, axis, values)
+    return self
+
+
+def scatter_value(self, dim, index, value):
+    """A copy of `self` with a number at out[index[i][j]][j]."""
+    return scatter_value_(self.copy(), dim, index, value)
+
+
+def scatter_value_(self, dim, index, value):
+    """`scatter_value` in place."""
+    array, places, _, axis = along("scatter", self, dim, index)
+    writable(self, index)
+    if index.size:
+        _assign(array, places, axis, number_as(value, self.dtype))
+    return self
+
+
+def _assign(array, places, axis, values):
+    if array.flags.c_contiguous:
+        array.reshape(-1)[flat_places(places, axis, array.shape)] = values
+    else:
+        grid = list(np.ogrid[tuple(map(slice, places.shape))])
+        grid[axis] = places
+        array[tuple(grid)] = values
+
+
+def scatter_operation(self, dim, index, src, reduce):
+    """A copy of `self` to which src[i][j] is added (or by which it is multiplied) at out[index[i][j]][j]."""
+    return scatter_operation_(self.copy(), dim, index, src, reduce)
+
+
+def scatter_operation_(self, dim, index, src, reduce):
+    """`scatter_operation` in place; `src` may be a number."""
+    ufunc = _OPERATIONS.get(reduce)
+    if ufunc is None:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if src.__class__ is np.ndarray:
+        import warnings
+
+        warnings.warn(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
+            "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
+            UserWarning,
+            stacklevel=5,
+        )
+        array, places, values, axis = along("scatter", self, dim, index, src)
+        writable(self, index, src)
+    else:
+        array, places, _, axis = along("scatter", self, dim, index)
+        writable(self, index)
+        values = np.broadcast_to(number_as(src, self.dtype), places.shape)
+    if index.size:
+        update(ufunc, array, flat_places(places, axis, array.shape), values)
+    return self
+
+
+def scatter_add(self, dim, index, src):
+    """A copy of `self` to which out[index[i][j]][j] += src[i][j] for dim 0, and so on, is applied."""
+    return scatter_add_(self.copy(), dim, index, src)
+
+
+def scatter_add_(self, dim, index, src):
+    """`scatter_add` in place."""
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
+    if index.size:
+        update(np.add, array, flat_places(places, axis, array.shape), values)
+    return self
+
+
+def scatter_reduce(self, dim, index, src, reduce, include_self=True):
+    """A copy of `self` whose elements are combined with all of `src` that `index` sends to them."""
+    return scatter_reduce_(self.copy(), dim, index, src, reduce, include_self)
+
+
+def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
+    """`scatter_reduce` in place.
+
+    Args:
+        reduce: sum, prod, mean, amax or amin.
+        include_self: whether the elements of `self` take part where something is sent to them.
+    """
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
+    if index.size:
+        combine(array, flat_places(places, axis, array.shape), values, reduce, include_self)
+    return self
+
+
+def combine(array, places, values, reduce, include_self) -> None:
+    """Reduce `values` into `array` at flat places, in place."""
+    if not include_self:
+        start = np.zeros(array.size, bool)
+        start[places.reshape(-1)] = True
+        array[start.reshape(array.shape)] = _identity(reduce, array.dtype)
+    update(_REDUCTIONS[reduce], array, places, values)
+    if reduce == "mean":
+        counts = np.bincount(places.reshape(-1), minlength=array.size).reshape(array.shape)
+        counts = np.maximum(counts + 1 if include_self else counts, 1)
+        if array.dtype.kind in "iu":
+            array //= counts.astype(array.dtype)
+        else:
+            array /= counts.astype(array.dtype)
+
+
+def _identity(reduce, dtype):
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min if reduce == "amax" else limits.max
+    if dtype.kind == "b":
+        return reduce == "amin"
+    return -np.inf if reduce == "amax" else np.inf
+
+
+def take(self, index):
+    """The elements at the indices; negative ones count from the end. The result has the shape of the index.
+
+    Raises:
+        RuntimeError: for an index that is not int64.
+        IndexError: for one that points outside.
+    """
+    if index.dtype != np.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index)}")
+    if index.size and not self.size:
+        raise IndexError("take(): tried to take from an empty tensor")
+    _check_range(index, self.size)
+    return self.take(index) if index.size else np.empty(index.shape, self.dtype)
+
+
+def put(self, index, source, accumulate=False):
+    """A copy of `self` with `source` at the indices, or added there."""
+    return put_(clone(self), index, source, accumulate)
+
+
+def put_(self, index, source, accumulate=False):
+    """`put` in place.
+
+    Raises:
+        RuntimeError: for an index that is not int64, and for different dtypes.
+        IndexError: for an index that points outside, or has not as many elements as `source`.
+    """
+    if index.dtype != np.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index)}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{type_name(self)} and source.dtype = {type_name(source)}"
+        )
+    if source.size != index.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.size}, index.numel() = {index.size}"
+        )
+    if index.size and not self.size:
+        raise IndexError("put_(): Tried to put elements into an empty tensor")
+    _check_range(index, self.size)
+    if not index.size:
+        return self
+    writable(self, index, source)
+    if accumulate:
+        update(np.add, self, np.where(index < 0, index + self.size, index), source)
+    elif self.flags.c_contiguous:
+        self.reshape(-1)[index.reshape(-1)] = source.reshape(-1)
+    else:
+        places = np.unravel_index(np.where(index < 0, index + self.size, index).reshape(-1), self.shape)
+        self[places] = source.reshape(-1)
+    return self
+
+
+def _check_range(index, n) -> None:
+    if index.size:
+        bad = index[(index < -n) | (index >= n)]
+        if bad.size:
+            raise IndexError(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.")

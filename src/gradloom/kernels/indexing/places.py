@@ -1,0 +1,171 @@
+"""Indices: their checks with PyTorch's errors, and sums (products, extrema) of values at places that occur repeatedly.
+
+Note [Repeated places]
+`ufunc.at` is right for repeated places, and fast only for one dimension and one dtype; so arrays are flattened for it.
+Many rows go ten times faster as a product with a sparse matrix that has a single one in each column. Either way they
+are added one after the other in the order of their index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...types.dtype import TYPE_OF, scalar_type_name
+from .._common.dims import wrap_dim
+from .._common.layout import check_apart, check_no_internal_overlap
+
+
+def type_name(array) -> str:
+    """The name of an array's dtype in PyTorch's messages, as Float."""
+    return scalar_type_name(TYPE_OF[array.dtype])
+
+
+def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
+    """Raise `error` unless 0 <= index < n everywhere."""
+    if index.size:
+        if index.min() < 0 or index.max() >= n:
+            first = index[(index < 0) | (index >= n)][0]
+            raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
+
+
+def along(name: str, self, dim: int, index, src=None):
+    """Check the arguments of gather and the scatters.
+
+    Args:
+        name: gather or scatter.
+        self: the array that is read from or written to.
+        index: integers, of as many dimensions as `self`, no larger than it outside `dim` (nor than `src` anywhere).
+        src: the values of a scatter.
+
+    Returns:
+        `self`, `index` and `src` with at least one dimension, `src` as small as the index; and the axis.
+
+    Raises:
+        RuntimeError, IndexError: in PyTorch's words.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    if index.size and index.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if src is not None and src.dtype is not self.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if index.size:
+        _check_shapes(name, self, axis, index, src)
+    flat, places, values = (x if x is None or x.ndim else x.reshape(1) for x in (self, index, src))
+    if index.size:
+        check_range(places, flat.shape[axis], axis)
+    if values is not None and values.shape != places.shape:
+        values = values[tuple(map(slice, places.shape))]
+    return flat, places, values, axis
+
+
+def _check_shapes(name, self, axis, index, src):
+    ndim = max(self.ndim, 1)
+    if max(index.ndim, 1) != ndim:
+        whose = "input" if name == "gather" else "self"
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {whose} tensor")
+    if src is not None and max(src.ndim, 1) != ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    ours, shape = self.shape or (1,), index.shape or (1,)
+    too_large = any(n > m for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis)
+    if name == "gather":
+        if too_large:
+            i = next(i for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis and n > m)
+            raise RuntimeError(
+                f"Size does not match at dimension {i} expected index {list(shape)} to be no larger "
+                f"than self {list(ours)} apart from dimension {axis}"
+            )
+    elif too_large or src is not None and any(n > m for n, m in zip(shape, src.shape or (1,), strict=True)):
+        beyond = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
+        raise RuntimeError(
+            f"Expected index {list(shape)} to be no larger than self {list(ours)} apart from dimension {axis}{beyond}"
+        )
+
+
+def writable(self, *read):
+    """The array itself, if each of its elements has memory of its own, and none of it in common with arrays to read.
+
+    Raises:
+        RuntimeError: otherwise.
+    """
+    if 0 in self.strides:
+        check_no_internal_overlap(self)
+    for other in read:
+        if other is self or other.base is not None or self.base is not None:
+            check_apart(self, other)
+    return self
+
+
+def still_writable(self, name: str, *read):
+    """As `writable`, for the writes that PyTorch still allows where an array was expanded: those warn."""
+    if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
+        import warnings
+
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+            "this operation: elements that share memory end with the value that was written last.",
+            UserWarning,
+            stacklevel=5,
+        )
+        return self
+    return writable(self, *read)
+
+
+_MANY = 1 << 15  # elements, from which on a sparse product pays
+
+
+def flat_places(index, axis: int, shape) -> np.ndarray:
+    """Where `index` along an axis points, as positions in a contiguous array of `shape`."""
+    steps, step = [0] * len(shape), 1
+    for d in range(len(shape) - 1, -1, -1):
+        steps[d] = step
+        step *= shape[d]
+    places = index * np.int64(steps[axis])
+    for d, n in enumerate(index.shape):
+        if d != axis and n > 1:
+            places += (np.arange(n) * steps[d]).reshape([-1 if e == d else 1 for e in range(index.ndim)])
+    return places
+
+
+def update(ufunc, self, places, values) -> None:
+    """`self[place] = ufunc(self[place], value)` for each of the flat places in turn, in place."""
+    work = workspace(self)
+    ufunc.at(work.reshape(-1), places.reshape(-1), values.astype(work.dtype, copy=False).reshape(-1))
+    if work is not self:
+        self[...] = work
+
+
+def workspace(self):
+    """The array itself if it is contiguous and of a dtype that NumPy adds fast; else a copy that is."""
+    if self.dtype.kind == "V" or self.dtype == np.float16:
+        return self.astype(np.float32, order="C")
+    return self if self.flags.c_contiguous else np.array(self, order="C")
+
+
+def add_rows(rows, index, values) -> None:
+    """`rows[i] += value` for each i in `index`, in place.
+
+    Args:
+        rows: contiguous (n, m), of a dtype that NumPy adds.
+        index: (k,), within the range.
+        values: (k, m), of the same dtype.
+    """
+    count, width = rows.shape
+    if not index.size or not width:
+        return
+    many = values.size >= _MANY and index.size * 8 >= count and rows.dtype.kind != "b"
+    csc_array = _sparse_matrix() if many else None
+    if csc_array is None:
+        places = index if width == 1 else (index[:, None] * np.int64(width) + np.arange(width)).reshape(-1)
+        np.add.at(rows.reshape(-1), places, values.reshape(-1))
+        return
+    one_each = np.ones(index.size, rows.dtype), index, np.arange(index.size + 1, dtype=index.dtype)
+    rows += csc_array(one_each, shape=(count, index.size)) @ values
+
+
+def _sparse_matrix():
+    """SciPy's sparse matrices by columns; None where SciPy is not installed."""
+    try:
+        from scipy.sparse import csc_array
+    except ImportError:
+        return None
+    return csc_array

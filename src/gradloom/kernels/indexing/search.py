@@ -1,0 +1,103 @@
+"""Looking values up in sorted boundaries, and in sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .places import type_name
+
+
+def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
+    """Where each value belongs in the sorted last dimension of `sorted_sequence`.
+
+    Args:
+        sorted_sequence: a vector, or of the shape of `self` but for the last dimension.
+        self: values, an array or a number.
+        out_int32: int32 instead of int64.
+        right: behind equal elements rather than before; `side` says the same as "left" and "right".
+        sorter: indices that sort the last dimension.
+
+    Raises:
+        RuntimeError: for shapes that do not fit together, and `side` and `right` that contradict each other.
+    """
+    name = "torch.searchsorted()"
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(f"{name}: side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(f"{name}: side and right can't be set to opposites, got side of left while right was True")
+    values = self if self.__class__ is np.ndarray else np.asarray(self)
+    _check_shapes(name, sorted_sequence, values, sorter)
+    if sorter is not None:
+        sorted_sequence = np.take_along_axis(sorted_sequence, sorter, -1)
+    return _found(sorted_sequence, values, out_int32, "right" if right or side == "right" else "left")
+
+
+def bucketize(self, boundaries, out_int32=False, right=False):
+    """Which bucket between the sorted boundaries each value belongs to.
+
+    Raises:
+        RuntimeError: unless `boundaries` is a vector.
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return _found(
+        boundaries, self if self.__class__ is np.ndarray else np.asarray(self), out_int32, "right" if right else "left"
+    )
+
+
+def _check_shapes(name, sequence, values, sorter):
+    if not sequence.ndim:
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+            f"got boundaries tensor dim(0) and input value's dim({values.ndim}) numel({values.size})"
+            if not values.ndim
+            else f"{name}: boundaries tensor should have positive dimension, but got 0 dimension"
+        )
+    if not values.ndim and sequence.ndim != 1:
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+            f"got boundaries tensor dim({sequence.ndim}) and input value's dim({values.ndim}) "
+            f"numel({values.size})"
+        )
+    if sequence.ndim != 1 and sequence.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(sequence.shape)} and input value tensor {list(values.shape)}"
+        )
+    if sorter is not None:
+        if sorter.shape != sequence.shape:
+            raise RuntimeError(
+                f"{name}: boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(sequence.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
+        if sorter.dtype != np.int64:
+            raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {type_name(sorter)}")
+        if sorter.size and (sorter.min() < 0 or sorter.max() >= sequence.shape[-1]):
+            raise RuntimeError(f"{name}: sorter index out of range")
+
+
+def _found(sequence, values, out_int32, side):
+    kind = np.int32 if out_int32 else np.int64
+    sequence, values = (a.astype(np.float32) if a.dtype.kind == "V" else a for a in (sequence, values))
+    if sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sequence, values, side)).astype(kind)
+    out = np.empty(values.shape, kind)
+    for place in np.ndindex(values.shape[:-1]):
+        out[place] = np.searchsorted(sequence[place], values[place], side)
+    return out
+
+
+def isin(elements, test_elements, assume_unique=False, invert=False):
+    """Whether each element is one of the others.
+
+    Raises:
+        RuntimeError: for bool and complex arrays.
+    """
+    arrays = []
+    for a in (elements, test_elements):
+        a = np.asarray(a)
+        if a.dtype.kind in "bc":
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(a)}")
+        arrays.append(a.astype(np.float32) if a.dtype.kind == "V" else a)
+    return np.asarray(np.isin(*arrays, assume_unique=assume_unique, invert=invert))

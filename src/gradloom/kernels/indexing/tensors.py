@@ -1,0 +1,240 @@
+"""Indexing by several tensors at once: reading, writing, and adding where places occur more than once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from .._common.layout import as_operands, row_major
+from .._common.numbers import is_half, number_as
+from ..shape.copies import clone
+from .places import add_rows, still_writable, type_name, workspace
+
+_every = slice(None)
+
+
+def index(self, indices):
+    """The elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
+    key = _key(self, indices)
+    try:
+        if (
+            len(key)
+            and key[-1].__class__ is np.ndarray
+            and key[-1].dtype.kind != "b"
+            and self.flags.c_contiguous
+            and (all(k is _every for k in key[:-1]))
+            and (key[-1].ndim < 2 or key[-1].flags.c_contiguous)
+        ):
+            return self.take(key[-1], axis=len(key) - 1)
+        out = self[tuple(key)]
+    except IndexError:
+        raise _explained(self, key) from None
+    if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
+        out = np.array(out)
+    if self.flags.c_contiguous and all(k is _every or k.ndim < 2 or k.flags.c_contiguous for k in key):
+        return row_major(out)
+    return _laid_out(self, key, out)
+
+
+def _laid_out(self, key, out):
+    """The result in memory as PyTorch's: in the order of the dimensions that are not indexed, and of the indices'."""
+    arrays = [(d, k) for d, k in _single(key) if k is not None]
+    indices = np.broadcast_arrays(*[k for _, k in arrays])
+    dims = [d for d, _ in arrays]
+    kept = [d for d in range(self.ndim) if d not in dims]
+    # The indices' dimensions stand where the first indexed dimension was, or in front if others lie between.
+    first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    strides = [self.strides[d] for d in kept]
+    count = indices[0].ndim
+    after = len(kept) - first
+    seen = [as_strided(self, out.shape, [*strides[:first], *(0,) * count, *strides[first:]])]
+    seen += [as_strided(k, out.shape, [*(0,) * first, *k.strides, *(0,) * after]) for k in indices]
+    return as_operands(out, *seen)
+
+
+def _single(key):
+    """(dimension, index of integers or None) for each dimension; a mask is an index for each of its dimensions."""
+    d = 0
+    for part in key:
+        for one in [None] if part is _every else part.nonzero() if part.dtype.kind == "b" else [part]:
+            yield d, one
+            d += 1
+
+
+def index_put(self, indices, values, accumulate=False):
+    """A copy of `self` with `values` where the indices point to, or added there."""
+    return index_put_(clone(self), indices, values, accumulate)
+
+
+def index_put_(self, indices, values, accumulate=False, unsafe=False):
+    """`index_put` in place.
+
+    Raises:
+        RuntimeError: if the dtypes differ, or `values` do not broadcast.
+        IndexError: as `index`.
+    """
+    if values.dtype is not self.dtype:
+        if not accumulate and values.size == 1 and _is_one_mask(indices):
+            return index_put_(self, indices, number_as(values.item(), self.dtype))
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
+            f"destination and {type_name(values)} for the source."
+        )
+    key = _key(still_writable(self, "index_put_", values, *[i for i in indices if i is not None]), indices)
+    if np.may_share_memory(self, values):
+        values = values.copy()
+    try:
+        if accumulate and any(k.__class__ is np.ndarray and k.dtype.kind != "b" for k in key):
+            _accumulate(self, key, values)
+        elif accumulate:
+            self[tuple(key)] += values
+        else:
+            self[tuple(key)] = values
+    except IndexError:
+        raise _explained(self, key) from None
+    except ValueError:
+        raise _value_mismatch(self, key, values) from None
+    return self
+
+
+def _is_one_mask(indices) -> bool:
+    """Whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype does."""
+    arrays = [found for found in indices if found is not None]
+    return len(arrays) == 1 and arrays[0].dtype.kind == "b"
+
+
+def _key(self, indices):
+    """The indices as NumPy takes them: integer and bool arrays, and slices.
+
+    Raises:
+        IndexError: for other dtypes, too many dimensions, and masks of another shape.
+    """
+    key, dim = [], 0
+    for found in indices:
+        if found is None:
+            key.append(_every)
+            dim += 1
+            continue
+        kind = found.dtype
+        if kind == np.uint8:
+            import warnings
+
+            warnings.warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                UserWarning,
+                stacklevel=6,
+            )
+            found = found.astype(bool)
+        elif kind.kind != "b" and kind != np.int64 and kind != np.int32:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if found.dtype.kind == "b":
+            if found.shape != self.shape[dim : dim + found.ndim]:
+                at = _differing(found.shape, self.shape[dim:])
+                raise IndexError(
+                    f"The shape of the mask {list(found.shape)} at index {at} does not match the shape of "
+                    f"the indexed tensor {list(self.shape)} at index {dim + at}"
+                )
+            dim += found.ndim
+        else:
+            dim += 1
+        key.append(found)
+    if dim > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
+    return key
+
+
+def _value_mismatch(self, key, values):
+    """The error for values that do not broadcast to what the indices point to, or for the indices themselves."""
+    try:
+        shape = self[tuple(key)].shape
+    except IndexError:
+        return _explained(self, key)
+    return RuntimeError(
+        f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+        f"result of shape {list(shape)}"
+    )
+
+
+def _differing(mask, shape):
+    return next((i for i, n in enumerate(mask) if i >= len(shape) or n != shape[i]), 0)
+
+
+def _explained(self, key):
+    """PyTorch's error for indices that NumPy refused."""
+    dim, arrays = 0, []
+    for found in key:
+        if found is not _every and found.dtype.kind != "b":
+            n = self.shape[dim]
+            bad = found[(found < -n) | (found >= n)]
+            if bad.size:
+                return IndexError(f"index {bad[0]} is out of bounds for dimension 0 with size {n}")
+        if found is not _every:
+            arrays.append(found if found.dtype.kind != "b" else found.nonzero()[0])
+            dim += found.ndim - 1 if found.dtype.kind == "b" else 0
+        dim += 1
+    shapes = ", ".join([str(list(a.shape)) for a in arrays])
+    return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
+
+
+def _accumulate(self, key, values):
+    """Add `values` at places that may be repeated. See Note [Repeated places]."""
+    shape = self[tuple(key)].shape
+    values = np.broadcast_to(values, shape)
+    axes, arrays, dim = [], [], 0
+    for found in key:
+        parts = [] if found is _every else [found] if found.dtype.kind != "b" else found.nonzero()
+        arrays += parts
+        axes += range(dim, dim + len(parts))
+        dim += max(len(parts), 1)
+    arrays = np.broadcast_arrays(*arrays)
+    count = arrays[0].ndim
+    if axes == list(range(axes[0], axes[0] + len(axes))):  # neighbours: their dimensions are where the first was
+        values = np.moveaxis(values, range(axes[0], axes[0] + count), range(count))
+    moved = self.transpose(axes + [d for d in range(self.ndim) if d not in axes])
+    half = is_half(self.dtype)  # of which each sum is rounded
+    work = np.array(moved, order="C") if half else workspace(moved)
+    places = np.zeros(arrays[0].shape, np.int64)
+    for array, axis in zip(arrays, axes, strict=True):
+        n = self.shape[axis]
+        places *= n
+        places += np.where(array < 0, array + n, array)
+    rows = 1
+    for axis in axes:
+        rows *= self.shape[axis]
+    width = work.size // rows if rows else 0
+    if width and half:
+        np.add.at(work.reshape(rows, width), places.reshape(-1), values.reshape(places.size, width))
+    elif width:
+        add_rows(
+            work.reshape(rows, width),
+            places.reshape(-1),
+            values.astype(work.dtype, copy=False).reshape(places.size, width),
+        )
+    if work is not moved:
+        moved[...] = work
+
+
+def masked_index(self, mask, indices, fill):
+    """As `index`, with `fill` where the mask does not hold; the indices there may point anywhere."""
+    if not self.size:
+        return np.full(mask.shape, fill, self.dtype)
+    out = index(self, _clamped(self, indices))
+    out[~_led(mask, out)] = fill
+    return out
+
+
+def masked_index_put_accumulate(self, mask, indices, values):
+    """A copy of `self` to which `values` are added where the mask holds."""
+    if not self.size:
+        return self.copy()
+    values = np.where(_led(mask, values), values, np.zeros((), values.dtype))
+    return index_put(self, _clamped(self, indices), values, True)
+
+
+def _led(mask, array):
+    """The mask for an array that may have more dimensions behind those of the mask."""
+    return np.broadcast_to(mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), array.shape)
+
+
+def _clamped(self, indices):
+    return [None if i is None else np.clip(i, -self.shape[d], self.shape[d] - 1) for d, i in enumerate(indices)]

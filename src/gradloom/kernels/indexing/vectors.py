@@ -1,0 +1,221 @@
+"""Kernels with a vector of indices along one dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.dims import wrap_dim
+from .._common.numbers import is_half, number_as
+from ..shape.copies import clone
+from .along_dim import combine
+from .places import add_rows, check_range, flat_places, still_writable, type_name, workspace, writable
+
+
+def index_select(self, dim, index):
+    """The parts of `self` at the indices of a vector, along `dim`.
+
+    Raises:
+        IndexError: for an index with more than one dimension, or that points outside.
+        RuntimeError: for an index of another dtype than int32 and int64.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index.dtype not in (np.int64, np.int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not self.ndim and index.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
+    n = self.shape[axis] if self.ndim else 1
+    if index.size and (index.min() < 0 or index.max() >= n):
+        raise IndexError("index out of range in self")
+    return self.take(index.reshape(-1), axis=axis) if self.ndim else self.copy()
+
+
+def index_add(self, dim, index, source, alpha=1):
+    """A copy of `self` to whose parts at the indices `alpha` times the parts of `source` are added."""
+    return index_add_(self.copy(), dim, index, source, alpha)
+
+
+def index_add_(self, dim, index, source, alpha=1):
+    """`index_add` in place.
+
+    Raises:
+        IndexError, RuntimeError: for indices that are no vector, point outside, or do not match `source`.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    _check_vector("index_add_()", self, axis, index, source)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+        )
+    places = index.reshape(-1)
+    rows, values = _rows(self, axis), _rows(source, axis)
+    check_range(places, rows.shape[0], axis)
+    if rows.shape[1:] != values.shape[1:]:
+        raise _shape_mismatch(self, source)
+    writable(self, index, source)
+    if not values.size:
+        return self
+    scales = alpha is True or alpha != 1
+    if scales:
+        values = values * number_as(alpha, values.dtype)
+    if is_half(self.dtype) and (scales or rows.ndim < 2):  # then each sum is rounded
+        np.add.at(rows, places, values)
+        return self
+    work = workspace(rows)
+    values = values.astype(work.dtype, copy=False)
+    add_rows(work.reshape(rows.shape[0], -1), places, values.reshape(places.size, -1))
+    if work is not rows:
+        rows[...] = work
+    return self
+
+
+def _rows(array, axis):
+    """A view with `axis` in front; of a 0-dim array, a vector."""
+    return array.reshape(1) if not array.ndim else np.moveaxis(array, axis, 0) if axis else array
+
+
+def _shape_mismatch(self, source):
+    return RuntimeError(
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+        f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}"
+    )
+
+
+def _check_vector(name, self, axis, index, source):
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{type_name(index)} and size: {list(index.shape)}"
+        )
+    if index.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index)}")
+    count = source.shape[axis] if source.ndim > axis else 1
+    if index.size != count:
+        raise RuntimeError(
+            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for dim: {axis}"
+        )
+    if bool(self.ndim) != bool(source.ndim):
+        raise _shape_mismatch(self, source)
+
+
+def index_copy(self, dim, index, source):
+    """A copy of `self` whose parts at the indices are those of `source`."""
+    return index_copy_(self.copy(), dim, index, source)
+
+
+def index_copy_(self, dim, index, source):
+    """`index_copy` in place.
+
+    Raises:
+        IndexError, RuntimeError: for indices that are no int64 vector, point outside, or do not match `source`, and for
+            a source of another shape or dtype.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    if index.dtype != np.int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index)}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{type_name(self)} and (source) {type_name(source)}"
+        )
+    if source.ndim and self.ndim and source.ndim != self.ndim:
+        raise IndexError(
+            f"index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
+        )
+    if not source.ndim and index.size != 1:
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
+    rows, values = _rows(writable(self, index, source), axis), _rows(source, axis if source.ndim else 0)
+    if source.ndim and rows.shape[1:] != values.shape[1:]:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
+            f"shape: {' '.join(map(str, rows.shape[1:]))} at dimension {axis} and source slice shape: "
+            f"{' '.join(map(str, values.shape[1:]))} at dimension {axis}."
+        )
+    if source.ndim and index.size != values.shape[0]:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({values.shape[0]})"
+        )
+    if index.size:
+        n = rows.shape[0]
+        bad = index[(index < 0) | (index >= n)]
+        if bad.size:
+            raise IndexError(f"index_copy_(): index {bad[0]} is out of bounds for dimension {axis} with size {n}")
+        rows[index.reshape(-1)] = values
+    return self
+
+
+def index_fill(self, dim, index, value):
+    """A copy of `self` whose parts at the indices are filled with one value."""
+    return index_fill_(clone(self), dim, index, value)
+
+
+def index_fill_(self, dim, index, value):
+    """`index_fill` in place; negative indices count from the end.
+
+    Args:
+        value: a number, or a 0-dim array.
+
+    Raises:
+        IndexError, RuntimeError: for indices that are no int64 vector or point outside, and for another value.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    if value.__class__ is np.ndarray:
+        if value.ndim:
+            raise RuntimeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        if value.dtype.kind == "c" and self.dtype.kind != "c":
+            raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+        value = value.astype(self.dtype)
+    else:
+        if value.__class__ is complex and self.dtype.kind != "c":
+            raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+        value = number_as(value, self.dtype)
+    if index.dtype != np.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    rows = _rows(still_writable(self, "index_fill_", index), axis)
+    n = rows.shape[0]
+    bad = index[(index < -n) | (index >= n)]
+    if bad.size:
+        raise IndexError(f"index {bad.reshape(-1)[0]} is out of bounds for dimension {axis} with size {n}")
+    rows[index.reshape(-1)] = value
+    return self
+
+
+def index_reduce(self, dim, index, source, reduce, include_self=True):
+    """A copy of `self` whose parts at the indices are combined with the parts of `source`."""
+    return index_reduce_(self.copy(), dim, index, source, reduce, include_self)
+
+
+def index_reduce_(self, dim, index, source, reduce, include_self=True):
+    """`index_reduce` in place.
+
+    Args:
+        reduce: prod, mean, amax or amin.
+        include_self: whether the parts of `self` take part.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    import warnings
+
+    warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=4)
+    axis = wrap_dim(dim, self.ndim)
+    _check_vector("index_reduce_()", self, axis, index, source)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"index_reduce_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+        )
+    array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
+    check_range(index, array.shape[axis], axis)
+    if values.size:
+        places = index.reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+        places = flat_places(np.array(np.broadcast_to(places, values.shape), np.int64), axis, array.shape)
+        combine(array, places, values, reduce, include_self)
+    return self

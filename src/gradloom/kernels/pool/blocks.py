@@ -1,0 +1,213 @@
+"""What pooling does with windows, on blocks (planes, *spatial): maxima with their positions, sums, and the
+spreading of gradients. A window is a product of intervals, so maxima and sums are taken along one dimension
+after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common import threads
+from .._common.windows import Windows, volume
+
+_BLOCK_BYTES = 1 << 21
+
+
+def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """The largest element of every window of x (planes, *size) and its position in the flattened size
+    (int64), both (planes, *output): of equal elements the first, but the last NaN if there is one."""
+    out = np.empty((len(x), *windows.output), x.dtype)
+    indices = np.empty(out.shape, np.int64)
+
+    def work(planes: slice) -> None:
+        _largest(x[planes], windows, out[planes])
+        _positions(x[planes], windows, out[planes], indices[planes])
+
+    threads.share(work, _planes(x))
+    return out, indices
+
+
+def _largest(x: np.ndarray, windows: Windows, out: np.ndarray) -> None:
+    for axis in range(len(windows.size)):
+        shape = (*x.shape[: axis + 1], windows.output[axis], *x.shape[axis + 2 :])
+        narrow = out if axis == len(windows.size) - 1 else np.empty(shape, x.dtype)
+        offsets = range(windows.kernel[axis])
+        pairs = [pair for k in offsets if (pair := windows.along(axis, k)) is not None]
+        whole = slice(0, windows.output[axis])
+        if len(pairs) > 1 and pairs[0][0] == pairs[1][0] == whole:
+            np.maximum(x[select(axis + 1, pairs[0][1])], x[select(axis + 1, pairs[1][1])], out=narrow)
+            pairs = pairs[2:]
+        elif pairs and pairs[0][0] == whole:
+            np.copyto(narrow, x[select(axis + 1, pairs[0][1])])
+            pairs = pairs[1:]
+        else:
+            narrow.fill(-np.inf if x.dtype.kind not in "iu" else np.iinfo(x.dtype).min)
+        for outer, inner in pairs:
+            part = narrow[select(axis + 1, outer)]
+            np.maximum(part, x[select(axis + 1, inner)], out=part)
+        x = narrow
+
+
+def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.ndarray) -> None:
+    """Fills indices with the position of the first element in each window that equals `out`.
+
+    An element's position is the window's first one plus the offset of the kernel's element. The offsets fit
+    into a byte or two, so that finding them moves little memory; a mask of all ones or none selects without
+    branching.
+    """
+    steps = [volume(windows.size[axis + 1 :]) for axis in range(len(windows.size))]
+    inside = [step * d for step, d in zip(steps, windows.dilation, strict=True)]
+    elements = [(sum(a * b for a, b in zip(k, inside, strict=True)), windows.at(k)) for k in windows.offsets()]
+    dtype = np.min_scalar_type(elements[-1][0])
+    found = np.full(out.shape, elements[-1][0], dtype)
+    if not any(windows.padding) and elements[-1][1] is not None and elements[-1][1][0] == _everywhere(windows):
+        candidates = elements[-2::-1]  # no other element equal: it is the last one
+    else:
+        candidates = elements[::-1]
+    for offset, pair in candidates:
+        if pair is None:
+            continue
+        outer, inner = ((slice(None), *slices) for slices in pair)
+        equal = np.equal(x[inner], out[outer])
+        mask = equal.view(np.uint8).astype(dtype, copy=False)
+        np.negative(mask, out=mask)
+        part = found[outer]
+        mask &= dtype.type(offset) - part
+        part += mask
+    if x.dtype.kind not in "iu":
+        lost = out != out
+        if lost.any():
+            for offset, pair in elements:
+                if pair is not None:
+                    outer, inner = ((slice(None), *slices) for slices in pair)
+                    np.copyto(found[outer], dtype.type(offset), where=x[inner] != x[inner])
+    np.copyto(indices, found)
+    indices += _first_positions(windows, steps)
+    if any(windows.padding) and max(windows.dilation) > 1:
+        # A dilated window can lie in the padding whole; its position must not lead outside the input.
+        np.clip(indices, 0, volume(windows.size) - 1, out=indices)
+
+
+def _everywhere(windows: Windows) -> tuple[slice, ...]:
+    return tuple(slice(0, count) for count in windows.output)
+
+
+def _first_positions(windows: Windows, steps: list[int]) -> np.ndarray:
+    """(*output): the position of each window's first element, negative where that is in the padding."""
+    total = np.zeros((), np.int64)
+    for count, s, p, step in zip(windows.output, windows.stride, windows.padding, steps, strict=True):
+        total = total[..., None] + (np.arange(count) * s - p) * step
+    return total
+
+
+def adaptive_maximum(x: np.ndarray, output: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """What `maximum` gives, for windows that share out the input, perhaps unevenly."""
+    size = x.shape[1:]
+    out = np.empty((len(x), *output), x.dtype)
+    indices = np.empty(out.shape, np.int64)
+    positions = np.arange(volume(size)).reshape(size)
+    divided = [shares(n, o) for n, o in zip(size, output, strict=True)]
+
+    def work(planes: slice) -> None:
+        rows = np.arange(planes.stop - planes.start)
+        for place in np.ndindex(*output):
+            part = tuple(parts[i] for parts, i in zip(divided, place, strict=True))
+            window = x[(planes, *part)].reshape(len(rows), volume(positions[part].shape))
+            best = window.argmax(axis=1)
+            value = window[rows, best]
+            lost = value != value
+            if lost.any():  # argmax gives the first NaN
+                best[lost] = window.shape[1] - 1 - np.isnan(window[lost, ::-1]).argmax(axis=1)
+            out[(planes, *place)] = value
+            indices[(planes, *place)] = positions[part].reshape(-1)[best]
+
+    if len(x):
+        threads.share(work, _planes(x))
+    return out, indices
+
+
+def adaptive_mean(x: np.ndarray, axis: int, count: int) -> np.ndarray:
+    """The means of the `count` windows that share out one axis (a negative number) of x."""
+    out = np.empty((*x.shape[:axis], count, *x.shape[axis:][1:]), x.dtype)
+    for i, part in enumerate(shares(x.shape[axis], count)):
+        target, length = out[select(axis, i)], part.stop - part.start
+        if length > 8:
+            np.sum(x[select(axis, part)], axis=axis, out=target)
+        else:  # NumPy's sum over a short axis costs more than one addition for each element of the window
+            np.copyto(target, x[select(axis, part.start)])
+            for k in range(part.start + 1, part.stop):
+                target += x[select(axis, k)]
+        target /= length
+    return out
+
+
+def shares(size: int, count: int) -> list[slice]:
+    """The `count` intervals that cover range(size), as even as can be, neighbours overlapping where they
+    must."""
+    return [slice(i * size // count, -((-(i + 1) * size) // count)) for i in range(count)]
+
+
+def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
+    """The sum of every window of x (planes, *size), added up in `dtype`: (planes, *output)."""
+    out = np.empty((len(x), *windows.output), dtype)
+
+    def work(planes: slice) -> None:
+        total = x[planes].astype(dtype, copy=False)
+        for axis in range(len(windows.size)):
+            shape = (*total.shape[: axis + 1], windows.output[axis], *total.shape[axis + 2 :])
+            narrow = np.zeros(shape, dtype)
+            for k in range(windows.kernel[axis]):
+                pair = windows.along(axis, k)
+                if pair is not None:
+                    narrow[select(axis + 1, pair[0])] += total[select(axis + 1, pair[1])]
+            total = narrow
+        out[planes] = total
+
+    threads.share(work, _planes(x))
+    return out
+
+
+def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
+    """The adjoint of `add`: every element of g (planes, *output) added to all elements of its window."""
+    out = np.empty((len(g), *windows.size), g.dtype)
+
+    def work(planes: slice) -> None:
+        total = g[planes]
+        for axis in range(len(windows.size)):
+            shape = (*total.shape[: axis + 1], windows.size[axis], *total.shape[axis + 2 :])
+            wide = np.zeros(shape, g.dtype)
+            for k in range(windows.kernel[axis]):
+                pair = windows.along(axis, k)
+                if pair is not None:
+                    wide[select(axis + 1, pair[1])] += total[select(axis + 1, pair[0])]
+            total = wide
+        out[planes] = total
+
+    threads.share(work, _planes(out))
+    return out
+
+
+def scatter_add(values: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
+    """(planes, size): in every plane the values (planes, count) added up at their indices (planes, count)."""
+    out = np.zeros((len(values), size), values.dtype)
+
+    def work(planes: slice) -> None:
+        target = out[planes]
+        offsets = np.arange(0, target.size, size)[:, None] if target.size else np.zeros((len(target), 1), np.int64)
+        np.add.at(target.reshape(-1), (indices[planes] + offsets).reshape(-1), values[planes].reshape(-1))
+
+    threads.share(work, _planes(out))
+    return out
+
+
+def select(axis: int, what: slice | int) -> tuple:
+    """The index that selects `what` along one axis; a negative one is counted from the end."""
+    if axis >= 0:
+        return (slice(None),) * axis + (what,)
+    return (Ellipsis, what, *(slice(None),) * (-axis - 1))
+
+
+def _planes(x: np.ndarray) -> list[slice]:
+    """Blocks of planes for threads to take, or all of them where sharing would cost more than it saves."""
+    if x.nbytes < 1 << 22:
+        return [slice(0, len(x))]
+    return threads.chunks(len(x), _BLOCK_BYTES * len(x) // x.nbytes)

@@ -1,0 +1,275 @@
+"""Random integers and permutations, equal to PyTorch's for a seed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from .streams import DIGITS, LARGEST, Stream, c_name, fill, narrowed, require, scalar_name
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+_WIDE = 1 << 28  # from this range on a number takes 64 bits, so that the remainder stays close to uniform
+_LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # likewise for the places of a permutation
+
+
+def _remainders(words: np.ndarray, span: int) -> np.ndarray:
+    """words % span. NumPy's division by one number uses vector instructions, its remainder does not."""
+    divisor = words.dtype.type(span)
+    words -= words // divisor * divisor
+    return words
+
+
+def fill_integers(stream: Stream, out: np.ndarray, low: int | None = None, high: int | None = None) -> np.ndarray:
+    """Fill with random integers: PyTorch's `random_`.
+
+    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a
+    floating one (digits of its significand: 24 for float32). With `low` only: from there to the largest of
+    these values, and for low = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)`
+    of PyTorch is low = 0.
+
+    Args:
+        out: integer, bool or floating.
+
+    Raises:
+        RuntimeError: for an empty range or bounds outside the dtype. NotImplementedError for another dtype.
+    """
+    if low is None:
+        require(out, "random_kernel_cpu", "fib")
+        if not out.size:
+            return out
+        if out.dtype.name in ("uint16", "uint32", "uint64"):
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'")
+        draw = _over_dtype(stream, out.dtype)
+    elif high is None and low == _LOWEST:
+        _require_full_range(out)
+        draw = _over_range(stream, 1 << 64, 0)
+    else:
+        low, last = _checked_bounds(out.dtype, low, high)
+        draw = _over_range(stream, last - low + 1, low)
+    with stream.lock:
+        return fill(out, draw)
+
+
+def _require_full_range(out: np.ndarray) -> None:
+    name = out.dtype.name
+    if out.size == 0 or name in ("int64", "float64", "float32", "bfloat16"):
+        return
+    if name in ("int8", "int16", "int32", "uint8"):
+        raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
+    raise NotImplementedError(
+        f"\"random_full_64_bits_range_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'"
+    )
+
+
+def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
+    """Draws for `random_` without bounds."""
+    name = dtype.name
+    if name == "bool":
+        span = 2
+    elif name in DIGITS:
+        span = (1 << DIGITS[name]) + 1
+    else:
+        span = int(np.iinfo(dtype).max) + 1
+    words = stream.words64 if name in ("float64", "int64") else stream.words32
+    return lambda n: _remainders(words(n), span).astype(np.int64)
+
+
+def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndarray]:
+    """Draws of base + word % span, int64; 64-bit words for wide spans."""
+    if span < _WIDE:
+
+        def narrow(n):
+            values = _remainders(stream.words32(n), span).astype(np.int64)
+            values += base
+            return values
+
+        return narrow
+
+    def wide(n):
+        values = stream.words64(n)
+        if span < 1 << 64:
+            values = _remainders(values, span)
+        values += np.uint64(base & ((1 << 64) - 1))  # wraps around to negative numbers
+        return values.view(np.int64)
+
+    return wide
+
+
+def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, int]:
+    """First and last value of a range, moved inwards to numbers that a floating dtype can hold."""
+    if dtype.kind == "c":
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    floating = dtype.name in DIGITS
+    if high is None:
+        if floating:
+            last = min(1 << DIGITS[dtype.name], _HIGHEST)
+        else:
+            last = 1 if dtype == np.bool_ else int(np.iinfo(dtype).max)
+            if last > _HIGHEST:  # uint64's, which PyTorch keeps in a signed number: refused below
+                last = -1
+        if floating:
+            low = _raised(dtype, low)
+            if low >= last:
+                raise RuntimeError(
+                    "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
+                    f"to dtype, but got from={low} > to_inc={last}"
+                )
+    else:
+        if low >= high:
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        if floating:
+            low, high = _raised(dtype, low), _lowered(dtype, high)
+            if low >= high:
+                raise RuntimeError(
+                    "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but "
+                    f"got from={low} >= to={high}"
+                )
+        last = high - 1
+    for bound, text in ((low, "from"), (last, "to - 1")):
+        _check_representable(dtype, bound, text)
+    return low, last
+
+
+def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
+    if dtype.name in DIGITS:
+        digits = DIGITS[dtype.name]
+        least, most = -LARGEST[dtype.name], LARGEST[dtype.name]
+        if abs(bound) > 1 << digits and least <= bound <= most:
+            warnings.warn(
+                f"{text} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
+                f"{c_name(dtype)} can support discrete uniform distribution only within this range.",
+                stacklevel=4,
+            )
+    else:
+        least, most = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not least <= bound <= most:
+        raise RuntimeError(f"{text} is out of bounds for {c_name(dtype)}")
+
+
+def _as_held(dtype: np.dtype, value: int) -> int:
+    """An integer rounded to a floating dtype; -2**63 if it then does not fit 64 bits (the x86 conversion)."""
+    with np.errstate(over="ignore"):
+        held = float(narrowed(np.array(value, np.int64), dtype).astype(dtype).astype(np.float64))
+    return int(held) if _LOWEST <= held < 1 << 63 else _LOWEST
+
+
+def _raised(dtype: np.dtype, low: int) -> int:
+    """`low`, or the next number of the dtype above it where low + 1 rounds to less than low."""
+    held = _as_held(dtype, low + 1)
+    if held >= low:
+        return low
+    return held + (1 << (abs(low + 1).bit_length() - DIGITS[dtype.name]))
+
+
+def _lowered(dtype: np.dtype, high: int) -> int:
+    """`high`, or the next number of the dtype below it where high - 1 rounds to high or more."""
+    held = _as_held(dtype, high - 1)
+    if held < high:
+        return high
+    return held - (1 << (abs(high - 1).bit_length() - DIGITS[dtype.name]))
+
+
+def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array of integers low <= value < high: `torch.randint`. Raises as `random_`."""
+    return fill_integers(stream, np.empty(shape, dtype), low, high)
+
+
+def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
+    """A random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
+
+    Args:
+        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check
+            that, large numbers are rounded.)
+
+    Returns:
+        (n,) of `dtype`.
+
+    Raises:
+        RuntimeError: if n is negative or too large for the dtype. NotImplementedError for another dtype.
+    """
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    name = dtype.name
+    if name in DIGITS:
+        if name != "bfloat16" and n > (1 << DIGITS[name]) + 1:
+            limit = "2049" if name == "float16" else f"2^{DIGITS[name]}+1"
+            raise RuntimeError(f"n cannot be greater than {limit} for {scalar_name(dtype)} type.")
+    elif dtype.kind not in "iu" or name in ("uint16", "uint32", "uint64"):
+        raise NotImplementedError(f"\"randperm\" not implemented for '{scalar_name(dtype)}'")
+    elif n > np.iinfo(dtype).max:
+        raise RuntimeError(f"value cannot be converted to type {name}_t without overflow")
+    if n < 2:
+        return np.zeros(n, dtype)
+    with stream.lock:
+        words = stream.words32(n - 1) if n < _LARGE_PERMUTATION else stream.words64(n - 1)
+    words %= np.arange(n, 1, -1, dtype=words.dtype)
+    targets = words.astype(np.int64)
+    targets += np.arange(n - 1)
+    return narrowed(shuffle(targets), dtype).astype(dtype, copy=False)
+
+
+_FEW = 200  # up to here swapping places of a list is the faster way
+
+
+def shuffle(targets: np.ndarray) -> np.ndarray:
+    """Swap places i and targets[i] of 0, 1, ..., n - 1 for i = 0, 1, ..., n - 2 in turn.
+
+    Args:
+        targets: int64 (n - 1,), with i <= targets[i] < n.
+
+    Returns:
+        int64 (n,).
+
+    Note [Shuffling all at once]
+    Write held(i) for what place i holds when step i begins. Step i puts held(i) into its target, and what it
+    finds there is final for place i. A place that was no target before still
+    holds its own number; any other holds what the latest step that aimed at it left, held(that step). So both
+    unknowns follow from the same question, which step last aimed at a place, and sorting the steps by target
+    answers it for all; the chains held(i) = held(s), s < i, are then followed by pointer doubling, in about
+    log(log n) rounds.
+    """
+    n = targets.size + 1
+    if n <= _FEW:
+        numbers = list(range(n))
+        for i, j in enumerate(targets.tolist()):
+            numbers[i], numbers[j] = numbers[j], numbers[i]
+        return np.array(numbers, np.int64)
+
+    step = _stable_order(targets, n)
+    place = targets[step]
+    repeated = place[1:] == place[:-1]
+
+    held = np.arange(n)
+    before = step != place  # a step that aims at its own place comes after all others that aimed at it
+    latest = np.flatnonzero(before & np.append(~(repeated & before[1:]), True))
+    held[place[latest]] = step[latest]
+    _follow(held)
+
+    result = np.empty(n, np.int64)
+    result[step[0]] = place[0]
+    result[step[1:]] = np.where(repeated, held[step[:-1]], place[1:])
+    result[n - 1] = held[n - 1]
+    return result
+
+
+def _stable_order(values: np.ndarray, limit: int) -> np.ndarray:
+    """The order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
+    has a radix sort."""
+    order = np.argsort(values.astype(np.uint16), kind="stable")
+    for shift in range(16, (limit - 1).bit_length(), 16):
+        digits = values >> shift
+        digits = digits.astype(np.uint8 if limit >> shift < 256 else np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def _follow(parent: np.ndarray) -> None:
+    """Replace every entry of `parent`, a forest in which a root points to itself, by its root."""
+    moving = np.flatnonzero(parent != np.arange(parent.size))
+    while moving.size:
+        ahead = parent[parent[moving]]
+        changed = ahead != parent[moving]
+        parent[moving] = ahead
+        moving = moving[changed]

@@ -1,0 +1,240 @@
+"""The random operators. A generator arrives as its `Stream`, or as None for that of the default generator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...types.dtype import default
+from .._common.layout import new_like, row_major
+from ..activation.piecewise import leaky_relu, leaky_relu_backward
+from ..indexing.places import writable
+from . import distributions, integers, sampling
+from .streams import default_stream, scalar_name
+
+
+def _size(size):
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    return size
+
+
+# --- of a given size ----------------------------------------------------------------------------------------
+def rand(size, dtype=None, generator=None):
+    """Uniform in [0, 1), of the default floating type unless told."""
+    return distributions.draw_uniform(
+        generator or default_stream, _size(size), default.numpy_float if dtype is None else dtype
+    )
+
+
+def rand_generator(size, generator, dtype=None):
+    """`rand` from a generator."""
+    return rand(size, dtype, generator)
+
+
+def randn(size, dtype=None, generator=None):
+    """Standard normal, of the default floating type unless told."""
+    return distributions.draw_normal(
+        generator or default_stream, _size(size), default.numpy_float if dtype is None else dtype
+    )
+
+
+def randn_generator(size, generator, dtype=None):
+    """`randn` from a generator."""
+    return randn(size, dtype, generator)
+
+
+def randint(high, size, dtype=None):
+    """Integers in [0, high)."""
+    return randint_low_generator(0, high, size, None, dtype)
+
+
+def randint_generator(high, size, generator, dtype=None):
+    """Integers in [0, high) from a generator."""
+    return randint_low_generator(0, high, size, generator, dtype)
+
+
+def randint_low(low, high, size, dtype=None):
+    """Integers in [low, high)."""
+    return randint_low_generator(low, high, size, None, dtype)
+
+
+def randint_low_generator(low, high, size, generator, dtype=None):
+    """Integers in [low, high) from a generator."""
+    dtype = np.dtype(np.int64) if dtype is None else dtype
+    return integers.draw_integers(generator or default_stream, low, high, _size(size), dtype)
+
+
+def randperm(n, dtype=None, generator=None):
+    """A permutation of 0, 1, ..., n - 1."""
+    return integers.draw_permutation(generator or default_stream, n, np.dtype(np.int64) if dtype is None else dtype)
+
+
+def randperm_generator(n, generator, dtype=None):
+    """`randperm` from a generator."""
+    return randperm(n, dtype, generator)
+
+
+def normal_float_float(mean, std, size, generator=None, dtype=None):
+    """Normal numbers of one mean and standard deviation."""
+    dtype = default.numpy_float if dtype is None else dtype
+    return distributions.draw_normal(generator or default_stream, _size(size), dtype, mean, std)
+
+
+# --- like another array -------------------------------------------------------------------------------------
+def rand_like(self, dtype=None, memory_format=None, generator=None):
+    """Uniform in [0, 1), in the shape of `self`."""
+    return distributions.fill_uniform(generator or default_stream, new_like(self, dtype, memory_format))
+
+
+def rand_like_generator(self, generator, dtype=None, memory_format=None):
+    """`rand_like` from a generator."""
+    return rand_like(self, dtype, memory_format, generator)
+
+
+def randn_like(self, dtype=None, memory_format=None, generator=None):
+    """Standard normal, in the shape of `self`."""
+    return distributions.fill_normal(generator or default_stream, new_like(self, dtype, memory_format))
+
+
+def randn_like_generator(self, generator, dtype=None, memory_format=None):
+    """`randn_like` from a generator."""
+    return randn_like(self, dtype, memory_format, generator)
+
+
+def randint_like(self, high, dtype=None, memory_format=None):
+    """Integers in [0, high), in the shape and dtype of `self` unless told. `high` may be a 0-dim array."""
+    return randint_like_low_generator(self, 0, high, None, dtype, memory_format)
+
+
+def randint_like_generator(self, high, generator, dtype=None, memory_format=None):
+    """`randint_like` from a generator."""
+    return randint_like_low_generator(self, 0, high, generator, dtype, memory_format)
+
+
+def randint_like_low(self, low, high, dtype=None, memory_format=None):
+    """Integers in [low, high), in the shape and dtype of `self` unless told."""
+    return randint_like_low_generator(self, low, high, None, dtype, memory_format)
+
+
+def randint_like_low_generator(self, low, high, generator, dtype=None, memory_format=None):
+    """`randint_like_low` from a generator."""
+    if isinstance(high, np.ndarray):
+        if high.size != 1:
+            raise RuntimeError("high must be a scalar tensor and on CPU")
+        high = int(high.item())
+    return integers.fill_integers(generator or default_stream, new_like(self, dtype, memory_format), low, high)
+
+
+def bernoulli(self, generator=None):
+    """1 with the probability that each element is, else 0."""
+    return distributions.draw_bernoulli(generator or default_stream, self)
+
+
+def bernoulli_p(self, p, generator=None):
+    """1 with probability `p`, else 0, in the shape and dtype of `self`."""
+    return distributions.fill_bernoulli(generator or default_stream, new_like(self), p)
+
+
+def normal(mean, std, generator=None):
+    """Normal numbers with a mean or a standard deviation, or both, for every element."""
+    return distributions.draw_normal_each(generator or default_stream, mean, std)
+
+
+def poisson(self, generator=None):
+    """Poisson numbers of the rates that the elements are."""
+    return sampling.draw_poisson(generator or default_stream, self)
+
+
+def multinomial(self, num_samples, replacement=False, generator=None):
+    """Indices drawn with the weights that the rows of `self` give."""
+    return sampling.draw_multinomial(generator or default_stream, self, num_samples, replacement)
+
+
+# --- in place -----------------------------------------------------------------------------------------------
+def normal_(self, mean=0.0, std=1.0, generator=None):
+    """Fill with normal numbers."""
+    return distributions.fill_normal(generator or default_stream, writable(self), mean, std)
+
+
+def uniform_(self, low=0.0, high=1.0, generator=None):
+    """Fill with numbers uniform in [low, high)."""
+    return distributions.fill_uniform(generator or default_stream, writable(self), low, high)
+
+
+def bernoulli_(self, p=0.5, generator=None):
+    """Fill with 1 with probability `p`, a number or an array, else 0."""
+    return distributions.fill_bernoulli(generator or default_stream, writable(self), p)
+
+
+def exponential_(self, lambd=1.0, generator=None):
+    """Fill with exponential numbers."""
+    return distributions.fill_exponential(generator or default_stream, writable(self), lambd)
+
+
+def geometric_(self, p, generator=None):
+    """Fill with numbers of trials up to a success."""
+    return distributions.fill_geometric(generator or default_stream, writable(self), p)
+
+
+def cauchy_(self, median=0.0, sigma=1.0, generator=None):
+    """Fill with Cauchy numbers."""
+    return distributions.fill_cauchy(generator or default_stream, writable(self), median, sigma)
+
+
+def log_normal_(self, mean=1.0, std=2.0, generator=None):
+    """Fill with exponentials of normal numbers."""
+    return distributions.fill_log_normal(generator or default_stream, writable(self), mean, std)
+
+
+def random_(self, generator=None):
+    """Fill with integers over the range of the dtype."""
+    return integers.fill_integers(generator or default_stream, writable(self))
+
+
+def random_from_(self, low, high, generator=None):
+    """Fill with integers in [low, high), or from `low` on where `high` is None."""
+    return integers.fill_integers(generator or default_stream, writable(self), low, high)
+
+
+def random_to_(self, high, generator=None):
+    """Fill with integers in [0, high)."""
+    return integers.fill_integers(generator or default_stream, writable(self), 0, high)
+
+
+# --- dropout ------------------------------------------------------------------------------------------------
+def native_dropout(input, p, train):
+    """(input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
+    if not input.size:
+        return input.copy(order="K"), np.empty_like(input)
+    if train is False:
+        return input.copy(order="K"), np.ones_like(input, np.bool_)
+    if input.dtype.kind in "iub":
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_name(input.dtype)}")
+    return distributions.draw_dropout(default_stream, input, p)
+
+
+def native_dropout_backward(grad_output, mask, scale):
+    """grad_output * mask * scale."""
+    result = grad_output * mask
+    if result.dtype.kind in "iub":
+        result = result.astype(default.numpy_float)
+    result *= result.dtype.type(scale)
+    return result
+
+
+def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
+    """self * slope with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds.
+
+    In training the slopes are written to `noise`.
+    """
+    if not training:
+        return row_major(leaky_relu(self, (float(lower) + float(upper)) / 2))
+    noise[...] = distributions.rrelu_noise(generator or default_stream, self, lower, upper)
+    return row_major(self * noise)
+
+
+def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
+    """The vjp: by the noise in training, else by the mean slope where `self` (or the result) is not positive."""
+    if training and upper - lower > 1e-6:
+        return grad_output * noise
+    return leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2, self_is_result)

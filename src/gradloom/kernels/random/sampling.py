@@ -1,0 +1,177 @@
+"""Draws from given weights and rates, equal to PyTorch's for a seed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._common.layout import new_like
+from .distributions import fill_exponential
+from .streams import DIGITS, Stream, scalar_name
+
+
+def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bool = False) -> np.ndarray:
+    """Indices drawn with the probabilities that each row's weights give: `torch.multinomial`.
+
+    Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest
+    quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16
+    and bfloat16. (There PyTorch's choice is that of its partial sort.) With replacement a uniform number is
+    looked up in the cumulated distribution.
+
+    Args:
+        weights: floating, (categories,) or (rows, categories), each row of positive sum.
+
+    Returns:
+        int64 (count,) or (rows, count).
+
+    Raises:
+        RuntimeError: for another dtype or rank, count < 1, more draws than categories without replacement, a
+            negative or non-finite weight, a row whose sum is not positive.
+    """
+    _check_multinomial(weights, count, replacement)
+    rows = weights.reshape(-1, weights.shape[-1])
+    if rows.size == 0 and rows.shape[0] == 0:
+        indices = np.empty((0, count), np.int64)
+    elif not replacement or count == 1:
+        indices = _race(stream, rows, count)
+    else:
+        indices = _look_up(stream, rows, count)
+    return indices.reshape(*weights.shape[:-1], count)
+
+
+def _check_multinomial(weights, count, replacement):
+    if weights.dtype.name not in DIGITS:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {scalar_name(weights.dtype)}"
+        )
+    if weights.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if count <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if weights.shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
+    if not replacement and count > weights.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+
+
+def _race(stream, rows, count):
+    """The places of the `count` largest weight / exponential quotients of each row, the largest first."""
+    if not ((rows >= 0) & (rows < np.inf)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if rows.shape[1] == 0 or (rows.sum(axis=1) == 0).any():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotients = rows / fill_exponential(stream, new_like(rows))
+    if count == 1:
+        return quotients.argmax(axis=1).reshape(-1, 1)
+    return np.argsort(-quotients, axis=1, kind="stable")[:, :count].copy()
+
+
+def _look_up(stream, rows, count):
+    """For each row the first places whose cumulated probability reaches `count` uniform numbers."""
+    if not (rows >= 0).all():
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
+    if not np.isfinite(rows).all():
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+    wide = rows.astype(np.float32 if rows.dtype != np.float64 else np.float64, copy=False)
+    total = np.cumsum(wide, axis=1)
+    if rows.shape[1] == 0 or not (total[:, -1] > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    total /= total[:, -1:].copy()
+    total[:, -1] = 1
+    with stream.lock:
+        uniforms = stream.uniform53(rows.shape[0] * count).reshape(-1, count)
+    return np.stack([np.searchsorted(steps, row) for steps, row in zip(total, uniforms, strict=True)])
+
+
+def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
+    """A Poisson number for every rate, in the order of the elements: `torch.poisson`.
+
+    Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use
+    transformed rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to
+    element, so that this is a loop in Python: about a microsecond for each draw.
+
+    Args:
+        rates: floating, >= 0.
+
+    Returns:
+        A new array of the shape and dtype of `rates`.
+
+    Raises:
+        RuntimeError: for a negative or NaN rate. NotImplementedError for another dtype.
+    """
+    if rates.dtype.name not in DIGITS:
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{scalar_name(rates.dtype)}'")
+    values = []
+    with stream.lock:
+        uniforms = _Uniforms(stream)
+        try:
+            for rate in rates.astype(np.float64).ravel().tolist():
+                if not rate >= 0:
+                    raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+                values.append(_rejected(uniforms, rate) if rate >= 10 else _multiplied(uniforms, rate))
+        finally:
+            uniforms.give_back()
+    return np.array(values, np.float64).reshape(rates.shape).astype(rates.dtype)
+
+
+class _Uniforms:
+    """Doubles in [0, 1) one at a time, drawn from the stream in growing batches."""
+
+    __slots__ = ("_stream", "_mark", "_batch", "_used")
+
+    def __init__(self, stream: Stream):
+        self._stream = stream
+        self._mark = None
+        self._batch: list[float] = []
+        self._used = 0
+
+    def next(self) -> float:
+        used = self._used
+        if used == len(self._batch):
+            self._mark = self._stream.mark()
+            self._batch = self._stream.uniform53(min(4096, 4 * used + 16)).tolist()
+            used = 0
+        self._used = used + 1
+        return self._batch[used]
+
+    def give_back(self) -> None:
+        """Leave the stream where it would be had only the numbers handed out been drawn."""
+        if self._mark is not None:
+            self._stream.rewind(self._mark)
+            self._stream.words64(self._used)
+
+
+def _multiplied(uniforms: _Uniforms, rate: float) -> int:
+    """A Poisson number of a small rate: how many uniforms can be multiplied before exp(-rate) is reached."""
+    if rate == 0:
+        return 0
+    limit, product, number = math.exp(-rate), uniforms.next(), 0
+    while product > limit:
+        product *= uniforms.next()
+        number += 1
+    return number
+
+
+def _rejected(uniforms: _Uniforms, rate: float) -> float:
+    """A Poisson number of a large rate by PTRS; the constants are those of the paper."""
+    log_rate = math.log(rate)
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    log_inverse_alpha = math.log(1.1239 + 1.1328 / (b - 3.4))
+    squeeze = 0.9277 - 3.6224 / (b - 2)
+    while True:
+        u = uniforms.next() - 0.5
+        v = uniforms.next()
+        margin = 0.5 - abs(u)
+        if margin == 0:
+            continue  # the paper's k is then minus infinity
+        k = math.floor((2 * a / margin + b) * u + rate + 0.43)
+        if margin >= 0.07 and v <= squeeze:
+            return k
+        if k < 0 or (margin < 0.013 and v > margin):
+            continue
+        log_v = math.log(v) if v else -math.inf
+        if log_v + log_inverse_alpha - math.log(a / (margin * margin) + b) <= k * log_rate - rate - math.lgamma(k + 1):
+            return k

@@ -1,0 +1,248 @@
+"""The MT19937 stream of PyTorch's CPU generator (Matsumoto and Nishimura 1998), and filling arrays from it.
+
+NumPy's bit generator supplies the 32-bit words; this module adds what PyTorch keeps beside it: the 64-bit seed, one
+cached normal number, and the byte image that `get_state` and `set_state` exchange. `numpy.random` is imported when the
+first number is drawn, not before.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+_WORDS = 624  # words of MT19937 state
+_FEW = 2048  # up to here the plain word call is cheaper than the typed one, which takes long to set up
+_LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
+
+# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the
+# state words, each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is
+# valid); the cached float normal, which PyTorch keeps room for but never fills, and whether it is valid.
+_HEAD = struct.Struct("<QiiQ")
+_TAIL = struct.Struct("<dddi4xf?3x")
+STATE_BYTES = _HEAD.size + 8 * _WORDS + _TAIL.size
+
+
+class Stream:
+    """MT19937 words with the state that PyTorch's transforms share.
+
+    Attributes:
+        seed_value: the 64-bit seed last given; only its low 32 bits reach MT19937.
+        cached_normal: the second number of a Box-Muller pair not handed out yet (standard normal), or None.
+        lock: held by a kernel for as long as it draws, so that concurrent calls get whole sequences.
+    """
+
+    __slots__ = ("seed_value", "cached_normal", "lock", "_bits", "_numbers", "_untouched")
+
+    def __init__(self, seed: int):
+        self.lock = threading.RLock()
+        self._bits = self._numbers = None
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start again from `seed` (0 <= seed < 2**64), with no cached normal."""
+        with self.lock:
+            self.seed_value = seed
+            self.cached_normal = None
+            self._untouched = True
+            if self._numbers is not None:
+                self._numbers.seed(seed & 0xFFFFFFFF)
+
+    def _source(self):
+        """The NumPy bit generator, made and seeded at its first use."""
+        if self._bits is None:
+            from numpy.random import MT19937, RandomState
+
+            bits = MT19937(0)
+            self._numbers = RandomState(bits)  # works on `bits` itself: both advance together
+            self._numbers.seed(self.seed_value & 0xFFFFFFFF)
+            self._bits = bits
+        return self._bits
+
+    def words32(self, n: int) -> np.ndarray:
+        """The next `n` words, uint32 (n,)."""
+        bits = self._source()
+        if n:
+            self._untouched = False
+        if n <= _FEW:
+            return bits.random_raw(n).astype(np.uint32)
+        return self._numbers.randint(0, 1 << 32, size=n, dtype=np.uint32)
+
+    def words64(self, n: int) -> np.ndarray:
+        """The next `n` pairs of words, the first of each pair in the high half: uint64 (n,)."""
+        bits = self._source()
+        if n:
+            self._untouched = False
+        if n <= _FEW:
+            pairs = bits.random_raw(2 * n)
+            return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+        return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
+
+    def uniform24(self, n: int) -> np.ndarray:
+        """`n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
+        words = self.words32(n)
+        words &= _LOW24
+        values = words.view(np.int32).astype(np.float32)
+        values *= np.float32(2.0**-24)
+        return values
+
+    def uniform53(self, n: int) -> np.ndarray:
+        """`n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
+        draws = self.words64(n)
+        draws &= _LOW53
+        # A signed integer converts to double in one vector instruction, an unsigned one does not.
+        values = draws.view(np.int64).astype(np.float64)
+        values *= 2.0**-53
+        return values
+
+    def mark(self) -> tuple:
+        """A position to `rewind` to, for a caller that has to draw more than it will use."""
+        return self._source().state, self._untouched
+
+    def rewind(self, mark: tuple) -> None:
+        """Go back to a position taken by `mark`."""
+        self._source().state, self._untouched = mark
+
+    def to_bytes(self) -> np.ndarray:
+        """The whole state as PyTorch's byte image: uint8 (5056,)."""
+        with self.lock:
+            state = self._source().state["state"]
+            position = int(state["pos"])
+            # PyTorch starts a fresh state at word 0 of an exhausted block, NumPy at word 624.
+            following, left = (0, 1) if self._untouched else (position, _WORDS + 1 - position)
+            cached = self.cached_normal
+            image = (
+                _HEAD.pack(self.seed_value, left, 1, following)
+                + state["key"].astype("<u8").tobytes()
+                + _TAIL.pack(0.0, cached or 0.0, 0.0, cached is not None, 0.0, False)
+            )
+        return np.frombuffer(image, np.uint8).copy()
+
+    def from_bytes(self, image: np.ndarray) -> None:
+        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written.
+
+        Args:
+            image: uint8 (5056,).
+
+        Raises:
+            RuntimeError: if the length is another, or the numbers in it cannot be an MT19937 state.
+        """
+        if image.size != STATE_BYTES:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
+                f"size to be {image.size}"
+            )
+        data = np.ascontiguousarray(image).tobytes()
+        seed, left, seeded, following = _HEAD.unpack_from(data)
+        if seeded != 1 or not 0 < left <= _WORDS or following > _WORDS:
+            raise RuntimeError("Invalid mt19937 state")
+        key = np.frombuffer(data, "<u8", _WORDS, _HEAD.size).astype(np.uint32)
+        _, cached, _, valid, _, _ = _TAIL.unpack_from(data, _HEAD.size + 8 * _WORDS)
+        position = _WORDS if left == 1 else following
+        with self.lock:
+            self._source().state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
+            self.seed_value = seed
+            self.cached_normal = cached if valid else None
+            self._untouched = following == 0 and left == 1
+
+
+# The stream of the default generator. It starts from the operating system's randomness.
+default_stream = Stream(int.from_bytes(os.urandom(8), "little"))
+BLOCK = 32768  # numbers drawn at a time, so that temporaries stay in cache; a multiple of 16
+HALF = ("float16", "bfloat16")
+DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of the significand, the leading one included
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+
+# How PyTorch's messages call a dtype: the first form for what is not implemented, the second for what does
+# not fit.
+_NAMES = {
+    "bool": ("Bool", "bool"),
+    "uint8": ("Byte", "unsigned char"),
+    "int8": ("Char", "signed char"),
+    "int16": ("Short", "short int"),
+    "int32": ("Int", "int"),
+    "int64": ("Long", "long int"),
+    "uint16": ("UInt16", "short unsigned int"),
+    "uint32": ("UInt32", "unsigned int"),
+    "uint64": ("UInt64", "long unsigned int"),
+    "float16": ("Half", "c10::Half"),
+    "bfloat16": ("BFloat16", "c10::BFloat16"),
+    "float32": ("Float", "float"),
+    "float64": ("Double", "double"),
+    "complex64": ("ComplexFloat", "c10::complex<float>"),
+    "complex128": ("ComplexDouble", "c10::complex<double>"),
+}
+_BY_CODE = {"f": "float32", "d": "float64", "e": "float16", "E": "bfloat16"}  # `dtype.name` is slow to compute
+
+
+def name_of(dtype: np.dtype) -> str:
+    """The name of a dtype, such as float32."""
+    return _BY_CODE.get(dtype.char) or dtype.name
+
+
+def scalar_name(dtype: np.dtype) -> str:
+    """PyTorch's name of a dtype in "not implemented for" messages, such as Long."""
+    return _NAMES.get(dtype.name, (dtype.name,))[0]
+
+
+def c_name(dtype: np.dtype) -> str:
+    """PyTorch's name of a dtype in "out of bounds for" messages, such as unsigned char."""
+    return _NAMES.get(dtype.name, (dtype.name,))[-1]
+
+
+def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
+    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool).
+
+    Arrays without elements pass, as nothing is drawn for them; but not if `even_if_empty`.
+    """
+    kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
+    if kind not in kinds and (out.size or even_if_empty):
+        raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
+
+
+def real_parts(out: np.ndarray) -> np.ndarray:
+    """A complex array as a real one with a last axis of 2 (a view); any other array as it is."""
+    if out.dtype.kind != "c":
+        return out
+    real = out.real
+    return np.lib.stride_tricks.as_strided(real, (*out.shape, 2), (*out.strides, real.itemsize))
+
+
+def memory_axes(out: np.ndarray) -> list[int]:
+    """The axes of `out` in the order of its memory, the largest stride first."""
+    if out.flags.c_contiguous:
+        return list(range(out.ndim))
+    return sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
+
+
+def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`values` on their way to `dtype`: float32 if that is a half type, since C++ converts in two steps."""
+    if dtype.char in "eE" and values.dtype.char not in "?f":
+        return values.astype(np.float32)
+    return values
+
+
+def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block. Returns `out`.
+
+    PyTorch does the same: a transposed array receives the transposed numbers.
+    """
+    whole = out.flags.c_contiguous
+    view = out if whole else out.transpose(memory_axes(out))
+    whole = whole or view.flags.c_contiguous
+    flat = view.reshape(-1) if whole else np.empty(view.size, view.dtype)
+    with np.errstate(over="ignore"):  # what a narrow dtype cannot hold becomes an infinity
+        for start in range(0, flat.size, BLOCK):
+            stop = min(start + BLOCK, flat.size)
+            flat[start:stop] = narrowed(draw(stop - start), flat.dtype)
+    if not whole:
+        view[...] = flat.reshape(view.shape)
+    return out

@@ -1,0 +1,1 @@
+"""Reductions: sums, extrema, counts, norms, and running results along a dimension."""

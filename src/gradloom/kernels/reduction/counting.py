@@ -1,0 +1,234 @@
+"""Truth and counting: all, any, counts of nonzero elements, bincount and histograms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.dims import axes
+from .._common.errors import refuse
+from .._common.layout import row_major
+from .._common.numbers import is_half
+from .sums import add, reduce
+
+
+# --- logic ----------------------------------------------------------------------------------------------------------
+def all(self):
+    """Whether all elements are true. As a bool, or as uint8 for uint8."""
+    return _logic(np.logical_and, self, None, False)
+
+
+def all_dim(self, dim, keepdim=False):
+    """Whether all elements along a dimension are true."""
+    return _logic(np.logical_and, self, axes(dim, self.ndim), keepdim)
+
+
+def all_dims(self, dim=None, keepdim=False):
+    """Whether all elements over dimensions are true; () is no dimension, None all of them."""
+    return _logic(np.logical_and, self, () if dim == () else axes(dim, self.ndim), keepdim)
+
+
+def any(self):
+    """Whether some element is true. As a bool, or as uint8 for uint8."""
+    return _logic(np.logical_or, self, None, False)
+
+
+def any_dim(self, dim, keepdim=False):
+    """Whether some element along a dimension is true."""
+    return _logic(np.logical_or, self, axes(dim, self.ndim), keepdim)
+
+
+def any_dims(self, dim=None, keepdim=False):
+    """Whether some element over dimensions is true; () is no dimension, None all of them."""
+    return _logic(np.logical_or, self, () if dim == () else axes(dim, self.ndim), keepdim)
+
+
+def _logic(ufunc, array, axis, keepdim):
+    kind = array.dtype
+    if kind.kind != "b":
+        array = array != 0
+    found = reduce(ufunc, array, axis, keepdim)
+    return found.astype(np.uint8) if kind == np.uint8 else found
+
+
+def count_nonzero(self, dim=None):
+    """The number of elements that are not zero, over one or more dimensions, all for None or ()."""
+    axis = axes(dim, self.ndim)
+    if axis is None:
+        return np.asarray(np.count_nonzero(self))
+    return row_major(add(self if self.dtype.kind == "b" else self != 0, axis, np.int64))
+
+
+def bincount(self, weights=None, minlength=0):
+    """How often each of 0, 1, 2 ... occurs, or the sum of its weights.
+
+    Returns:
+        int64; float32 for float32 weights, else float64 with weights. At least `minlength` long.
+
+    Raises:
+        RuntimeError: for negative numbers, more than one dimension, or weights of another length.
+    """
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    refuse("bincount_cpu", self, "fcVb")
+    if self.ndim == 1 and not self.size:
+        return np.zeros(minlength, np.int64)
+    if self.ndim != 1 or self.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return np.bincount(self.astype(np.int64, copy=False), minlength=minlength).astype(np.int64, copy=False)
+    if weights.shape != self.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kind = np.float32 if weights.dtype == np.float32 else np.float64
+    return np.bincount(self.astype(np.int64, copy=False), weights.astype(np.float64), minlength).astype(kind)
+
+
+def histc(self, bins=100, min=0, max=0):
+    """How many elements lie in each of `bins` equal bins between `min` and `max`; other elements are not counted.
+
+    Equal limits stand for the least and the greatest element.
+
+    Returns:
+        (bins,) in the dtype of `self`.
+    """
+    refuse("histogram_cpu", self, "iubc")
+    _check_bins(bins)
+    low, high = _limits(self, min, max, "torch.histc")
+    x = self.astype(np.float32) if is_half(self.dtype) else self
+    counts = np.histogram(x[(x >= low) & (x <= high)], bins, (low, high))[0]
+    return counts.astype(self.dtype)
+
+
+def _check_bins(bins, position=0):
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {position}")
+
+
+def _limits(array, low, high, name):
+    low, high = float(low), float(high)
+    if low == high and array.size:
+        low, high = float(array.min()), float(array.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}: max must be larger than min")
+    return (low - 1, high + 1) if low == high else (low, high)
+
+
+def histogram(self, bins=100, range=None, weight=None, density=False):
+    """The weights of the elements in each of `bins` equal bins, and the edges of the bins.
+
+    Args:
+        range: two numbers; by default the least and the greatest element.
+        weight: the shape of `self`.
+        density: divide by the sum of the weights and by the width of the bin.
+
+    Returns:
+        (bins,) and (bins + 1,) in the dtype of `self`.
+    """
+    return _histogram(self, (_edges(self.reshape(-1), bins, range, 0),), weight, density)
+
+
+def histogram_of_bins(self, bins, weight=None, density=False):
+    """As `histogram`, with bins of given edges."""
+    return _histogram(self, (bins,), weight, density)
+
+
+def _histogram(array, edges, weight, density):
+    if weight is not None and weight.shape != array.shape:
+        raise RuntimeError(_WEIGHT_SHAPE.format([*array.shape, 1], list(weight.shape)))
+    flat = None if weight is None else weight.reshape(-1)
+    return histogramdd(array.reshape(-1, 1), edges, flat, density), np.array(edges[0])
+
+
+_WEIGHT_SHAPE = (
+    "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+    "excluding its innermost dimension, but got input with shape {} and weight with shape {}"
+)
+
+
+def histogramdd_edges(self, bins, range=None):
+    """The edges of equal bins for each of the last dimension's columns: a list of arrays."""
+    if self.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    columns = self.shape[-1]
+    if len(bins) != columns:
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    if range is not None and len(range) != 2 * columns:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {columns}-dimensional histogram range should have "
+            f"{2 * columns} elements, but got {len(range)}"
+        )
+    rows = self.reshape(-1, columns)
+    return [_edges(rows[:, i], n, None if range is None else range[2 * i : 2 * i + 2], i) for i, n in enumerate(bins)]
+
+
+def _edges(column, bins, limits, position):
+    refuse("histogramdd", column, "iubcV")
+    _check_bins(bins, position)
+    if limits is not None:
+        low, high = limits
+    else:
+        low, high = (column.min(), column.max()) if column.size else (0, 1)
+    low, high = float(low), float(high)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histogramdd: dimension {position}'s range [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {position}"
+        )
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1).astype(column.dtype)
+
+
+def histogramdd(self, bins, weight=None, density=False):
+    """The weights of the rows in each cell of a grid.
+
+    Args:
+        self: (..., columns)
+        bins: for each column the edges of its bins, in the dtype of `self`.
+        weight: the shape of `self` without its last dimension.
+
+    Returns:
+        An array with as many dimensions as there are columns, in the dtype of `self`.
+    """
+    refuse("histogramdd", self, "iubcV")
+    if self.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    for i, edges in enumerate(bins):
+        if edges.ndim != 1:
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have one dimension, but got "
+                f"{edges.ndim} dimensions in the bins tensor for dimension {i}"
+            )
+        if edges.dtype != self.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+                f"input with dtype {_C_NAMES[self.dtype.char]} and bins for dimension {i} with dtype "
+                f"{_C_NAMES.get(edges.dtype.char, edges.dtype)}"
+            )
+    if weight is not None and weight.shape != self.shape[:-1]:
+        raise RuntimeError(_WEIGHT_SHAPE.format(list(self.shape), list(weight.shape)))
+    if len(bins) != self.shape[-1]:
+        raise RuntimeError(
+            f"torch.histogramdd: expected {self.shape[-1]} sequences of bin edges for a "
+            f"{self.shape[-1]}-dimensional histogram but got {len(bins)}"
+        )
+    rows = self.reshape(-1, self.shape[-1])
+    shape = tuple([max(len(e) - 1, 0) for e in bins])
+    inside = np.ones(len(rows), bool)
+    places = []
+    for column, edges in zip(rows.T, bins, strict=True):
+        inside &= (column >= edges[0]) & (column <= edges[-1])  # the last bin has both of its edges
+        places.append(np.minimum(np.searchsorted(edges, column, "right") - 1, len(edges) - 2))
+    flat = np.ravel_multi_index([p[inside] for p in places], shape)
+    weight = None if weight is None else weight.reshape(-1)[inside].astype(np.float64)
+    found = np.bincount(flat, weight, int(np.prod(shape))).reshape(shape)
+    if density:
+        found = found / found.sum()
+        for i, edges in enumerate(bins):
+            found = found / np.diff(edges).reshape([-1 if i == j else 1 for j in range(len(bins))])
+    return found.astype(self.dtype)
+
+
+_C_NAMES = {"f": "float", "d": "double"}

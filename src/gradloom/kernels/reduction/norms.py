@@ -1,0 +1,180 @@
+"""Vector norms, which are real also of complex arrays, and distances."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from ...types.dtype import TYPE_OF, can_cast, scalar_type_name
+from .._common.dims import axes, cast, count
+from .._common.layout import row_major
+from .._common.numbers import is_half
+from .sums import along, total
+
+
+def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
+    """(sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero for
+    ord 0, the greatest and least magnitude for inf and -inf.
+
+    Raises:
+        RuntimeError: for integers, for a `dtype` that is narrower or of another category, and for empty dimensions
+            where the norm has no identity.
+    """
+    kind = self.dtype
+    if kind.kind not in "fcV":
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{scalar_type_name(TYPE_OF[kind])}"
+        )
+    if dtype is not None:
+        _check_type(kind, dtype)
+        self, kind = cast(self, dtype), dtype
+    axis = axes(dim, self.ndim)
+    if not count(self, axis) and (ord < 0 or ord == inf):
+        _refuse_empty(self, ord, axis)
+    x = self.astype(np.float32) if is_half(kind) else self
+    found = p_norm(x, ord, axis, keepdim)
+    return found.astype(kind, copy=False) if kind.kind != "c" else found
+
+
+def p_norm(x, p, axis, keepdim):
+    """The norm of a floating or complex array over NumPy's `axis`, in its real dtype."""
+    if p == 2:
+        if axis is None and not keepdim and x.flags.forc:
+            flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F")
+            return np.sqrt(np.vdot(flat, flat).real)
+        squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+        return np.sqrt(along(squares, axis, keepdim))
+    if p == 0:
+        return row_major(np.add.reduce(x != 0, axis, x.real.dtype, None, keepdim))
+    size = np.abs(x)
+    if p == inf:
+        return row_major(np.maximum.reduce(size, axis, None, None, keepdim, 0))
+    if p == -inf:
+        return row_major(np.minimum.reduce(size, axis, None, None, keepdim))
+    if p == 1:
+        return total(size) if axis is None and not keepdim else along(size, axis, keepdim)
+    return along(size**p, axis, keepdim) ** size.dtype.type(1 / p)
+
+
+def _check_type(kind, dtype):
+    given, wanted = TYPE_OF[kind], TYPE_OF[dtype]
+    if given.is_complex is not wanted.is_complex or dtype.kind not in "fcV":
+        what = "complex" if given.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {what} for {what} inputs, but got {scalar_type_name(wanted)}"
+        )
+    if not can_cast(given, wanted) or wanted.itemsize < given.itemsize:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({scalar_type_name(given)}) should be "
+            f"convertible without narrowing to the specified dtype ({scalar_type_name(wanted)})"
+        )
+
+
+def _refuse_empty(array, p, axis):
+    shown = f"{p:g}"
+    if axis is None:
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the "
+            "operation does not have an identity"
+        )
+    for a in (axis,) if axis.__class__ is int else axis:
+        if not array.shape[a]:
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {shown} norm on the dimension {a}because this "
+                "dimension is empty and the operation does not have an identity"
+            )
+
+
+def norm(self, p=2, dtype=None):
+    """The vector norm of all elements."""
+    return vector_norm(self, 2 if p is None else p, None, False, dtype)
+
+
+def norm_dim(self, p, dim, keepdim=False, dtype=None):
+    """The vector norm over dimensions; `p` None is 2."""
+    return vector_norm(self, 2 if p is None else p, dim, keepdim, dtype)
+
+
+def renorm(self, p, dim, maxnorm):
+    """Each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it.
+
+    Raises:
+        RuntimeError: for fewer than two dimensions, p <= 0 or maxnorm < 0.
+    """
+    if p.__class__ is complex or p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if self.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    axis = axes(dim, self.ndim)
+    others = tuple([i for i in range(self.ndim) if i != axis])
+    sizes = vector_norm(self.astype(np.float32) if is_half(self.dtype) else self, p, others, True)
+    scale = np.where(sizes > maxnorm, maxnorm / (sizes + sizes.dtype.type(1e-7)), sizes.dtype.type(1))
+    return row_major(self * scale.astype(self.dtype, copy=False)).astype(self.dtype, copy=False)
+
+
+_MATMUL_FROM = 25  # rows, from which on PyTorch takes euclidean distances from a matrix product
+_BLOCK = 1 << 22  # elements of differences held at once
+
+
+def dist(self, other, p=2):
+    """The p-norm of the difference of two arrays, which may broadcast."""
+    kind = self.dtype
+    if kind.kind not in "fcV":
+        raise RuntimeError(
+            "norm(): input dtype should be either floating point or complex. Got "
+            f"{scalar_type_name(TYPE_OF[kind])} instead."
+        )
+    difference = self - other
+    if is_half(kind):
+        return p_norm(difference.astype(np.float32), p, None, False).astype(kind)
+    return p_norm(difference, p, None, False) if difference.size else np.zeros((), difference.real.dtype)
+
+
+def cdist(x1, x2, p, compute_mode=None):
+    """The p-norm distance of each row of `x1` to each row of `x2`.
+
+    Args:
+        x1, x2: (..., P, M) and (..., R, M), floating, whose batch shapes broadcast.
+        compute_mode: 0 or None: by a matrix product for p 2 and more than 25 rows; 1: always; 2: never.
+
+    Returns:
+        (..., P, R)
+
+    Raises:
+        RuntimeError: for integers and complex numbers.
+    """
+    _floating(x1, x2)
+    batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    x1, x2 = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (x1, x2))
+    rows, columns = x1.shape[-2], x2.shape[-2]
+    by_product = compute_mode == 1 or (compute_mode in (None, 0) and (rows > _MATMUL_FROM or columns > _MATMUL_FROM))
+    if not x1.shape[-1] or not x1.size or not x2.size:
+        return np.zeros((*x1.shape[:-1], columns), x1.dtype)
+    if p == 2 and by_product:
+        return euclidean(x1, x2)
+    out = np.empty((*x1.shape[:-1], columns), x1.dtype)
+    step = max(1, _BLOCK // max(1, x2.size))
+    for i in range(0, rows, step):
+        difference = x1[..., i : i + step, None, :] - x2[..., None, :, :]
+        out[..., i : i + step, :] = p_norm(difference, p, difference.ndim - 1, False)
+    return out
+
+
+def _floating(x1, x2):
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x.dtype.kind not in "fV":
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {scalar_type_name(TYPE_OF[x.dtype])}"
+            )
+
+
+def euclidean(x1, x2):
+    """The distances of all rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, which rounding may make negative."""
+    _floating(x1, x2)
+    squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
+    squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))
+    return np.sqrt(np.maximum(squares, 0, out=squares), out=squares)

@@ -1,0 +1,89 @@
+"""Running sums, products, extrema and logsumexps along one dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.dims import axes, cast
+from .._common.errors import not_implemented, refuse
+from .._common.layout import row_major
+from .._common.numbers import is_half
+from .sums import sum_type
+
+_WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products are kept in, as in PyTorch
+
+
+def cumsum(self, dim, dtype=None):
+    """The sum of the elements so far; integers add up in int64."""
+    return _accumulate(np.add, self, dim, dtype, "cumsum_out_cpu")
+
+
+def cumprod(self, dim, dtype=None):
+    """The product of the elements so far; integers multiply in int64."""
+    return _accumulate(np.multiply, self, dim, dtype, "cumprod_out_cpu")
+
+
+def _accumulate(ufunc, array, dim, dtype, name):
+    axis = axes(dim, array.ndim)
+    kind = sum_type(array) if dtype is None else dtype
+    if kind.kind == "b":
+        raise not_implemented(name, np.empty(0, kind))
+    array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
+    if axis is None:
+        return array
+    wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
+    return row_major(ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False))
+
+
+def cummax(self, dim):
+    """The greatest element so far, and the index of the last of them; NaN from the first one on."""
+    return _running(np.maximum, "cummax_cpu", self, dim)
+
+
+def cummin(self, dim):
+    """The least element so far, and the index of the last of them; NaN from the first one on."""
+    return _running(np.minimum, "cummin_cpu", self, dim)
+
+
+def _running(ufunc, name, array, dim):
+    axis = axes(dim, array.ndim)
+    refuse(name, array, "c")
+    if axis is None:
+        return array.copy(), np.zeros((), np.int64)
+    array = row_major(array)
+    values = ufunc.accumulate(array, axis)
+    new = array == values
+    if array.dtype.kind in "fV":
+        new |= np.isnan(array)
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    positions = np.arange(array.shape[axis]).reshape(shape)
+    return values, np.maximum.accumulate(np.where(new, positions, 0), axis)
+
+
+def logcumsumexp(self, dim):
+    """log of the sum of the exponentials of the elements so far."""
+    refuse("logcumsumexp_out_cpu", self, "iub")
+    axis = axes(dim, self.ndim)
+    if axis is None or not self.size:
+        return self.copy()
+    kind, self = self.dtype, row_major(self)
+    if kind.kind == "c":
+        return _complex_logcumsumexp(self, axis)
+    x = self.astype(np.float32) if is_half(kind) else self
+    return np.logaddexp.accumulate(x, axis).astype(kind, copy=False)
+
+
+def _complex_logcumsumexp(x, axis):
+    """One step after the other: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
+    out = np.empty_like(x)
+    source, target = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    target[0] = total = source[0]
+    for i in range(1, len(source)):
+        new = source[i]
+        new_is_greater = new.real > total.real
+        high, low = np.where(new_is_greater, new, total), np.where(new_is_greater, total, new)
+        same = np.isinf(high.real) & (high.real == low.real)
+        total = high + np.log1p(np.exp(np.where(same, -np.inf, low - high)))
+        target[i] = total
+    return out

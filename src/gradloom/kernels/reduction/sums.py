@@ -1,0 +1,368 @@
+"""Sums, means, products and variances.
+
+Note [Sums]
+Sums of floating arrays are products with ones: BLAS is several times faster than NumPy's reductions, most of all where
+few elements lie next to each other, as in the last dimension of a (100000, 2) array. No number takes part in more than
+a few thousand additions one after the other: longer dimensions are added in blocks, and the blocks' sums in blocks
+again (Higham 1993, "The accuracy of floating point summation").
+
+Note [Narrow reductions]
+`ufunc.reduce` runs one inner loop per row of the innermost dimension, whose start costs as much as a hundred elements.
+Where rows are short, `reduce` goes along the columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from builtins import sum as python_sum
+
+import numpy as np
+
+from ...types.dtype import TYPE_OF, scalar_type_name
+from .._common.dims import axes, cast, count, dropped
+from .._common.errors import refuse
+from .._common.layout import row_major
+from .._common.numbers import is_half, widen
+
+add = np.add.reduce
+_BLOCK = 4096  # the longest sum of one product
+_FEW = 512  # elements, up to which one call of NumPy is as fast as anything
+_ONES: dict = {}  # char of a dtype -> _BLOCK ones; four at most
+
+
+def _ones(char: str, n: int) -> np.ndarray:
+    found = _ONES.get(char)
+    if found is None:
+        found = _ONES[char] = np.ones(_BLOCK, char)
+        found.flags.writeable = False
+    return found[:n]
+
+
+def total(array: np.ndarray):
+    """The sum of all elements of a float32, float64 or complex array, in its dtype."""
+    flags = array.flags
+    if array.size <= _BLOCK or not flags.forc:
+        return add(array, None)
+    flat = array.reshape(-1, order="C" if flags.c_contiguous else "F")
+    while flat.size > _BLOCK:
+        flat = _halved(flat.reshape(1, -1))[0]
+    return add(flat)
+
+
+def _halved(rows: np.ndarray) -> np.ndarray:
+    """Each block of a row as one number: (m, n) becomes (m, n / _BLOCK)."""
+    m, n = rows.shape
+    blocks = n // _BLOCK
+    whole = blocks * _BLOCK
+    parts = rows[:, :whole].reshape(m, blocks, _BLOCK) @ _ones(rows.dtype.char, _BLOCK)
+    if whole == n:
+        return parts
+    rest = rows[:, whole:] @ _ones(rows.dtype.char, n - whole)
+    return np.concatenate((parts, rest[:, None]), 1)
+
+
+def along(array: np.ndarray, axis, keepdim: bool):
+    """The sum of a float32, float64 or complex array over some dimensions, in its dtype."""
+    if array.size <= _FEW or not array.flags.c_contiguous:
+        return _added(array, axis, keepdim)
+    shape, ndim = array.shape, array.ndim
+    reduced = range(ndim) if axis is None else (axis,) if axis.__class__ is int else sorted(axis)
+    found, end = array, ndim
+    while end:  # groups of neighbouring dimensions, the last one first
+        start = end
+        while start and (start - 1 in reduced) == (end - 1 in reduced):
+            start -= 1
+        if end - 1 in reduced:
+            outer, n, inner = _product(shape[:start]), _product(shape[start:end]), found.size
+            inner = inner // (outer * n) if outer * n else 0
+            found = _group(found.reshape(outer, n, inner))
+        end = start
+    return found.reshape([1 if d in reduced else n for d, n in enumerate(shape) if keepdim or d not in reduced])
+
+
+def _product(sizes) -> int:
+    found = 1
+    for n in sizes:
+        found *= n
+    return found
+
+
+def _group(array: np.ndarray) -> np.ndarray:
+    """(outer, n, inner) summed over n: (outer, inner)."""
+    outer, n, inner = array.shape
+    char = array.dtype.char
+    if inner == 1:
+        rows = array.reshape(outer, n)
+        while rows.shape[1] > _BLOCK:
+            rows = _halved(rows)
+        return rows @ _ones(char, rows.shape[1])
+    if n > _BLOCK:
+        blocks = n // _BLOCK
+        whole = blocks * _BLOCK
+        parts = _ones(char, _BLOCK) @ array[:, :whole].reshape(outer, blocks, _BLOCK, inner)
+        if whole < n:
+            parts = np.concatenate((parts, (_ones(char, n - whole) @ array[:, whole:])[:, None]), 1)
+        return _group(parts)
+    if outer > 64 and n * inner < 256:  # many small products: their number is what costs time
+        return reduce(np.add, array, 1, False)
+    return _ones(char, n) @ array
+
+
+def _added(array, axis, keepdim):
+    """By NumPy, which adds pairwise along the innermost dimension only: long other dimensions are cut to blocks."""
+    if axis.__class__ is int and array.shape[axis] > _BLOCK and array.dtype.char in "fF":
+        moved = np.moveaxis(array, axis, 0)
+        array = np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
+        found = add(array, 0)
+        return np.expand_dims(found, axis) if keepdim else found
+    found = add(array, axis, None, None, keepdim)
+    return found if found.ndim < 2 or array.flags.c_contiguous else row_major(found)
+
+
+def sum_type(array: np.ndarray) -> np.dtype:
+    """The dtype of a sum or a product: int64 for integers."""
+    return np.dtype(np.int64) if array.dtype.kind in "iub" else array.dtype
+
+
+def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
+    """The sum in the dtype `kind`; halves are kept in float32 until the end."""
+    if kind.kind == "b":
+        return np.logical_or.reduce(array, axis, None, None, keepdim)
+    half = is_half(kind)
+    if array.dtype.kind in "iub" and kind.kind in "iu":
+        return reduce(np.add, array if array.dtype == kind else array.astype(kind), axis, keepdim)
+    if array.dtype != kind and (half or not is_half(array.dtype)):
+        array = cast(array, kind)
+    if is_half(array.dtype):
+        array = array.astype(np.float32 if half else kind)
+    if array.dtype.kind not in "fc":
+        return reduce(np.add, array, axis, keepdim)
+    found = total(array) if axis is None and not keepdim else along(array, axis, keepdim)
+    return found.astype(kind) if half else found
+
+
+_SEQUENTIAL = (np.add, np.multiply)  # one element after the other, also where all are in a row
+_NARROW = 8  # columns, up to which rows are reduced column by column
+_MANY = 256  # rows, from which on that is worth it
+_WIDTH = 4096  # elements of the rows that a narrow matrix is folded to
+
+
+def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
+    """`ufunc.reduce(array, axis, keepdims=keepdim)`.
+
+    Args:
+        axis: int, tuple or None.
+    """
+    if axis is None and not keepdim:
+        if ufunc in _SEQUENTIAL and array.size > _WIDTH and array.flags.c_contiguous:
+            array = _folded(ufunc, array.reshape(-1, 1))
+        return ufunc.reduce(array, None, _kept(ufunc, array))
+    if axis.__class__ is int and array.size > _MANY:
+        n = array.shape[axis]
+        if axis == array.ndim - 1:
+            if 0 < n <= _NARROW and array.size >= _MANY * n:
+                found = _columns(ufunc, array)
+                return found[..., None] if keepdim else found
+        elif axis == 0 and array.flags.c_contiguous and n > _MANY and array.size <= n * _WIDTH // _MANY:
+            found = _folded(ufunc, array.reshape(n, -1)).reshape(array.shape[1:])
+            return found[None] if keepdim else found
+    found = ufunc.reduce(array, axis, _kept(ufunc, array), None, keepdim)
+    return found if found.ndim < 2 or array.flags.c_contiguous else row_major(found)
+
+
+def _kept(ufunc, array):
+    """The dtype to reduce in: the array's own, where NumPy would widen small integers."""
+    return array.dtype if ufunc in _SEQUENTIAL else None
+
+
+def _columns(ufunc, array):
+    """The last dimension, by whole columns."""
+    found = array[..., 0].copy()
+    for i in range(1, array.shape[-1]):
+        ufunc(found, array[..., i], out=found)
+    return found
+
+
+def _folded(ufunc, matrix):
+    """The rows of a contiguous matrix as one, by way of rows that are as wide as several of them."""
+    n, m = matrix.shape
+    together = max(1, _WIDTH // m)
+    whole = n // together * together
+    kind = _kept(ufunc, matrix)
+    if not whole:
+        return ufunc.reduce(matrix, 0, kind)
+    wide = ufunc.reduce(matrix[:whole].reshape(-1, together * m), 0, kind)
+    found = ufunc.reduce(wide.reshape(together, m), 0, kind)
+    return found if whole == n else ufunc(found, ufunc.reduce(matrix[whole:], 0, kind))
+
+
+_TINY = 8  # elements, up to which Python adds faster than NumPy
+
+
+def sum(self, dtype=None):
+    """The sum of all elements; integers add up in int64."""
+    if dtype is None:
+        kind = self.dtype
+        if kind.char in "fdFD":
+            if self.size <= _TINY and self.ndim == 1:  # twice as fast as one call of a ufunc's reduce
+                return np.array(python_sum(self.tolist()), kind)
+            return total(self)
+        dtype = sum_type(self)
+    return sum_over(self, None, False, dtype)
+
+
+def sum_dim(self, dim=None, keepdim=False, dtype=None):
+    """The sum over dimensions, all for None or ()."""
+    axis = axes(dim, self.ndim)
+    if dtype is None and self.dtype.char in "fdFD":
+        return along(self, axis, keepdim)
+    return sum_over(self, axis, keepdim, sum_type(self) if dtype is None else dtype)
+
+
+def mean(self, dtype=None):
+    """The mean of all elements.
+
+    Raises:
+        RuntimeError: for integers, unless `dtype` is a floating type.
+    """
+    if dtype is None and self.dtype.char in "fdFD":
+        return sum(self) / (self.size or np.nan)
+    return mean_dim(self, None, False, dtype)
+
+
+def mean_dim(self, dim=None, keepdim=False, dtype=None):
+    """The mean over dimensions, all for None or ()."""
+    kind = self.dtype if dtype is None else dtype
+    if kind.kind not in "fcV":
+        what = "Input" if dtype is None else "Optional"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
+            f"complex dtype. Got: {scalar_type_name(TYPE_OF[kind])}"
+        )
+    axis = axes(dim, self.ndim)
+    half = is_half(kind)
+    found = sum_over(cast(self, kind), axis, keepdim, np.dtype(np.float32) if half else kind)
+    found = found / (count(self, axis) or np.nan)
+    return found.astype(kind) if half else found
+
+
+def nansum(self, dim=None, keepdim=False, dtype=None):
+    """The sum over dimensions with NaN counted as zero."""
+    if self.dtype.kind == "c":
+        raise RuntimeError("nansum on CPU does not support complex inputs")
+    if self.dtype.kind in "fV":
+        self = np.where(np.isnan(self), self.dtype.type(0), self)
+    return sum_dim(self, dim, keepdim, dtype)
+
+
+def prod(self, dtype=None):
+    """The product of all elements; integers multiply in int64."""
+    return _prod(self, None, False, dtype)
+
+
+def prod_dim(self, dim, keepdim=False, dtype=None):
+    """The product over one dimension."""
+    return _prod(self, axes(dim, self.ndim), keepdim, dtype)
+
+
+def _prod(self, axis, keepdim, dtype):
+    kind = sum_type(self) if dtype is None else dtype
+    if kind.kind == "b":
+        return np.logical_and.reduce(self, axis, None, None, keepdim)
+    if self.dtype.kind not in "iub" or kind.kind not in "iu":
+        self = cast(self, kind)
+    if is_half(kind):
+        return reduce(np.multiply, self.astype(np.float32), axis, keepdim).astype(kind)
+    return reduce(np.multiply, self if self.dtype == kind else self.astype(kind), axis, keepdim)
+
+
+# --- others ----------------------------------------------------------------------------------------------------------
+
+
+def logsumexp(self, dim, keepdim=False):
+    """log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to overflow."""
+    kind = self.dtype
+    x = self.astype(np.float32) if is_half(kind) else self
+    axis = axes(dim, x.ndim)
+    real = x.real if kind.kind == "c" else x
+    if not count(x, axis):
+        top = np.zeros((), real.dtype)
+    else:
+        top = np.maximum.reduce(real, axis, None, None, True)
+        top = np.where(np.isinf(top), real.dtype.type(0), top)
+    if is_half(kind):  # each step is rounded, and sums are of float32
+        top = top.astype(kind)
+        terms = np.exp(self - top).astype(np.float32)
+        found = np.log(along(terms, axis, True).astype(kind)) + top
+    else:
+        found = np.log(along(np.exp(x - top), axis, True)) + top
+    if not keepdim:
+        found = found.reshape(()) if axis is None else np.squeeze(found, axis)
+    return found.astype(kind, copy=False)
+
+
+def trace(self):
+    """The sum of the diagonal of a matrix; integers add up in int64.
+
+    Raises:
+        RuntimeError: if the array is no matrix.
+    """
+    if self.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
+    refuse("trace", self, "b")
+    return sum(np.diagonal(self))
+
+
+def var(self, dim=None, correction=None, keepdim=False):
+    """The variance over dimensions, divided by the number of elements less `correction` (1 if None); real."""
+    return _moments("var", self, dim, correction, keepdim, "std and var")[0]
+
+
+def std(self, dim=None, correction=None, keepdim=False):
+    """The square root of the variance."""
+    return _moments("std", self, dim, correction, keepdim, "std and var")[0]
+
+
+def var_mean(self, dim=None, correction=None, keepdim=False):
+    """The variance and the mean."""
+    return _moments("var_mean", self, dim, correction, keepdim, "var_mean")
+
+
+def std_mean(self, dim=None, correction=None, keepdim=False):
+    """The standard deviation and the mean."""
+    return _moments("std_mean", self, dim, correction, keepdim, "std_mean")
+
+
+def _moments(name, array, dim, correction, keepdim, refusing):
+    """(variance or standard deviation, mean).
+
+    Raises:
+        RuntimeError: for integers.
+    """
+    kind = array.dtype
+    if kind.kind not in "fcV":
+        raise RuntimeError(f"{refusing} only support floating point and complex dtypes")
+    axis = axes(dim, array.ndim)
+    n = count(array, axis)
+    free = n - (1 if correction is None else correction)
+    if free <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=5,
+        )
+    x = widen(array)
+    mean = along(x, axis, True) / (n or np.nan)
+    spread = x - mean
+    if kind.kind == "c":
+        squares = along(spread.real**2 + spread.imag**2, axis, True)
+        kind = squares.dtype
+    else:
+        squares = along(np.multiply(spread, spread, out=spread if spread.__class__ is np.ndarray else None), axis, True)
+    with np.errstate(all="ignore" if free <= 0 else None):
+        found = squares / squares.dtype.type(free if free > 0 else 0)
+    if name.startswith("std"):
+        found = np.sqrt(found)
+    found, mean = found.astype(kind, copy=False), mean.astype(array.dtype, copy=False)
+    return (found, mean) if keepdim else (dropped(found, axis), dropped(mean, axis))

@@ -1,0 +1,1 @@
+"""Shape kernels. Views share the memory of their input and never copy; everything else returns memory of its own."""

@@ -1,0 +1,283 @@
+"""Copy arrays: to another dtype, layout or array; repeated, rolled, flipped, padded, or masked to a triangle."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ...types.device import preserve_format
+from .._common.dims import wrap_dim, wrap_dims
+from .._common.layout import (
+    check_no_internal_overlap,
+    check_no_partial_overlap,
+    in_format,
+    new_array,
+    new_like,
+    row_major,
+    suggested_format,
+)
+from .._common.numbers import convertible
+
+
+def clone(self, memory_format=None):
+    """A copy; in the same order of strides unless a memory format is given."""
+    if memory_format is None or memory_format is preserve_format:
+        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
+            return self.copy("K")
+        out = new_like(self)
+    else:
+        out = new_array(self.shape, self.dtype, memory_format)
+    out[...] = self
+    return out
+
+
+def to_copy(self, dtype=None, memory_format=None):
+    """A copy in another dtype."""
+    if dtype is not None and dtype is not self.dtype:
+        self = convertible(self, dtype)
+    if memory_format is None or memory_format is preserve_format:
+        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
+            return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
+        out = new_like(self, dtype)
+    else:
+        out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
+    out[...] = self
+    return out
+
+
+def _is_plain(array):
+    """Whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass over."""
+    step = array.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
+def copy_(self, src):
+    """Write `src`, broadcast and converted, into `self`.
+
+    Raises:
+        RuntimeError: if the shapes do not fit.
+    """
+    if src is self:
+        return
+    if 0 in self.strides:
+        check_no_internal_overlap(self)
+    if src.base is not None or self.base is not None:
+        check_no_partial_overlap(self, src)
+    if src.shape != self.shape:
+        _check_shape(self.shape, src.shape)
+    if src.dtype is not self.dtype:
+        src = convertible(src, self.dtype)
+    self[...] = src
+
+
+def _check_shape(shape, source):
+    ndim = max(len(shape), len(source))
+    ours, theirs = (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(source)) + source
+    for d in range(ndim - 1, -1, -1):
+        if ours[d] != theirs[d] and ours[d] != 1 and theirs[d] != 1:
+            raise RuntimeError(
+                f"The size of tensor a ({ours[d]}) must match the size of tensor b ({theirs[d]}) at "
+                f"non-singleton dimension {d}"
+            )
+    broadcast = tuple([m if n == 1 else n for n, m in zip(ours, theirs, strict=True)])
+    if broadcast != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}")
+
+
+_every, _slice = slice(None), slice
+
+
+def repeat(self, repeats):
+    """The array repeated along each dimension; `repeats` may have more dimensions than the array."""
+    if len(repeats) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    shape = (1,) * (len(repeats) - self.ndim) + self.shape
+    sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return row_major(np.tile(self, repeats)) if repeats else self.copy()
+
+
+def repeat_interleave(repeats, output_size=None):
+    """0 repeats[0] times, then 1 repeats[1] times, and so on."""
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.dtype not in (np.int32, np.int64):
+        from ...types.dtype import TYPE_OF, scalar_type_name
+
+        raise NotImplementedError(
+            f"\"repeat_interleave_cpu\" not implemented for '{scalar_type_name(TYPE_OF[repeats.dtype])}'"
+        )
+    if (repeats < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != repeats.sum():
+        raise RuntimeError("allocated size does not match required size")
+    return np.repeat(np.arange(repeats.size, dtype=repeats.dtype), repeats)
+
+
+def roll(self, shifts, dims=()):
+    """The elements moved along dimensions (along the flat array if none are given), the last ones coming first."""
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    array = self if not self.ndim or suggested_format(self) is not None else np.ascontiguousarray(self)
+    if not dims and len(shifts) == 1:
+        return np.roll(array, shifts[0])
+    if len(dims) != len(shifts):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if not self.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return np.roll(array, shifts, tuple([wrap_dim(d, self.ndim) for d in dims]))
+
+
+def flip(self, dims):
+    """The elements in reverse order along dimensions."""
+    flipped = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
+    if self.flags.c_contiguous and 1 not in self.shape:
+        return flipped.copy()
+    out = new_like(self)
+    out[...] = flipped
+    return out
+
+
+def rot90(self, k=1, dims=(0, 1)):
+    """The array turned by k times 90 degrees, from the first of two dimensions towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if self.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == self.ndim:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    first, second = (wrap_dim(d, self.ndim) for d in dims)
+    k %= 4
+    if k == 0:
+        return self.copy()
+    if k == 2:
+        return flip(self, (first, second))
+    return flip(self, (second if k == 1 else first,)).swapaxes(first, second)
+
+
+def tril(self, diagonal=0):
+    """Zeros above a diagonal of the last two dimensions."""
+    if self.ndim < 2:
+        raise RuntimeError("tril: input tensor must have at least 2 dimensions")
+    return np.tril(np.ascontiguousarray(self), diagonal)
+
+
+def triu(self, diagonal=0):
+    """Zeros below a diagonal of the last two dimensions."""
+    if self.ndim < 2:
+        raise RuntimeError("triu: input tensor must have at least 2 dimensions")
+    return np.triu(np.ascontiguousarray(self), diagonal)
+
+
+def diag_embed(self, offset=0, dim1=-2, dim2=-1):
+    """The last dimension on a diagonal of two new dimensions, zeros elsewhere."""
+    ndim = self.ndim + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    length = self.shape[-1] + abs(offset)
+    shape = list(self.shape[:-1])
+    for d in sorted((first, second)):
+        shape.insert(d, length)
+    out = np.zeros(shape, self.dtype)
+    diagonal = out.diagonal(offset, first, second)
+    diagonal.flags.writeable = True
+    diagonal[...] = self
+    return out
+
+
+def constant_pad_nd(self, pad, value=0):
+    """The array with a number around it; `pad` has (before, after) for the last dimension, then for the one before.
+
+    Negative amounts cut off.
+    """
+    if len(pad) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) > 2 * self.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad "
+            f"length is {len(pad)}while the input has {self.ndim}dimensions."
+        )
+    source, target, shape = [_every] * self.ndim, [_every] * self.ndim, list(self.shape)
+    for i in range(len(pad) // 2):
+        d, before, after = self.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
+        n = self.shape[d]
+        shape[d] = n + before + after
+        if shape[d] < 0:
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {before} and {after} resulted in a "
+                f"negative output size, which is invalid. Check dimension {d} of your input."
+            )
+        source[d] = _slice(max(-before, 0), n - max(-after, 0))
+        target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
+    if max(pad, default=0) <= 0:
+        return clone(self[tuple(source)])
+    from .._common.numbers import number_as
+
+    out = new_array(shape, self.dtype, suggested_format(self))
+    out[...] = number_as(value, self.dtype)
+    out[tuple(target)] = self[tuple(source)]
+    return out
+
+
+# --- channels and pixels ----------------------------------------------------------------------------------
+def pixel_shuffle(self, upscale_factor):
+    """(..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
+    _check_pixels("pixel_shuffle", self, upscale_factor, "upscale_factor")
+    *batch, c, h, w = self.shape
+    r = upscale_factor
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    blocks = self.reshape(prod(batch), c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return in_format(_fresh(blocks, (*batch, c // (r * r), h * r, w * r)), suggested_format(self))
+
+
+def pixel_unshuffle(self, downscale_factor):
+    """(..., C, H r, W r) to (..., C r r, H, W): blocks of pixels become channels."""
+    _check_pixels("pixel_unshuffle", self, downscale_factor, "downscale_factor")
+    *batch, c, h, w = self.shape
+    r = downscale_factor
+    for name, size, d in (("height", h, -2), ("width", w, -1)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({d})={size} is not divisible by {r}"
+            )
+    blocks = self.reshape(prod(batch), c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
+    return in_format(_fresh(blocks, (*batch, c * r * r, h // r, w // r)), suggested_format(self))
+
+
+def channel_shuffle(self, groups):
+    """The channels (dimension 1) dealt out: one of each group, then the next of each, and so on."""
+    if self.ndim <= 2:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
+    b, c, *rest = self.shape
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    dealt = _fresh(self.reshape(b, groups, c // groups, -1 if self.size else 0).swapaxes(1, 2), self.shape)
+    return in_format(dealt, suggested_format(self))
+
+
+def _fresh(rearranged, shape):
+    """A new contiguous array, also where the rearrangement happens to be a view."""
+    return np.array(rearranged, order="C").reshape(shape)
+
+
+def _check_pixels(name, array, factor, factor_name):
+    if array.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {array.ndim} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")

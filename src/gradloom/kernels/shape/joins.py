@@ -1,0 +1,215 @@
+"""Join arrays; write one array into a part of another, or of zeros (the gradients of views)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.dims import wrap_dim
+from .._common.layout import new_array, suggested_format
+from . import views
+from .copies import clone
+
+
+def cat(tensors, dim=0):
+    """Arrays one after the other along a dimension, in their common dtype; empty 1-d arrays are left out."""
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    first = tensors[0]
+    if all(a.dtype is first.dtype and a.flags.c_contiguous for a in tensors):
+        try:  # NumPy does all of it, unless something is unusual or wrong
+            return np.concatenate(tensors, dim)
+        except ValueError:
+            pass
+    kept = []
+    for i, a in enumerate(tensors):
+        if not a.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+        if a.shape != (0,):
+            kept.append(a)
+    dtype = common_dtype(tensors)
+    if not kept:
+        wrap_dim(dim, 1)
+        return np.empty((0,), dtype)
+    first = kept[0]
+    dim = wrap_dim(dim, first.ndim)
+    shape = list(first.shape)
+    shape[dim] = 0
+    for a in kept:
+        shape[dim] += _length(first, a, dim, tensors)
+    return np.concatenate(kept, dim, out=_new_like_all(kept, shape, dtype), casting="unsafe")
+
+
+def _new_like_all(arrays, shape, dtype):
+    """A new array, with the channels last in memory if all the arrays have them so."""
+    order = suggested_format(arrays[0])
+    return new_array(shape, dtype, order if all(suggested_format(a) is order for a in arrays) else None)
+
+
+def _length(first, array, dim, tensors):
+    if array.ndim != first.ndim:
+        raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {array.ndim}")
+    for i, n in enumerate(array.shape):
+        if n != first.shape[i] and i != dim:
+            number = next(k for k, a in enumerate(tensors) if a is array)
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                f"{first.shape[i]} but got size {n} for tensor number {number} in the list."
+            )
+    return array.shape[dim]
+
+
+def stack(tensors, dim=0):
+    """Arrays of one shape side by side along a new dimension, in their common dtype."""
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape = tensors[0].shape
+    for i, a in enumerate(tensors):
+        if a.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(a.shape)} at entry {i}"
+            )
+    dim = wrap_dim(dim, len(shape) + 1)
+    stacked, dtype = (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
+    if dim < len(shape) and suggested_format(tensors[0]) is not None:  # laid out as `cat` does it
+        joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])
+        out = _new_like_all(tensors, joined, dtype).reshape(stacked)
+    else:
+        out = np.empty(stacked, dtype)
+    lead = (slice(None),) * dim
+    for i, a in enumerate(tensors):
+        out[(*lead, i)] = a
+    return out
+
+
+def block_diag(tensors):
+    """Matrices along the diagonal of a matrix of zeros; vectors are rows."""
+    for i, a in enumerate(tensors):
+        if a.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {a.ndim} dimensions"
+            )
+    if not tensors:
+        from ...types.dtype import default
+
+        return np.empty((1, 0), default.numpy_float)
+    blocks = [a.reshape(1, -1) if a.ndim < 2 else a for a in tensors]
+    out = np.zeros([sum([b.shape[d] for b in blocks]) for d in (0, 1)], common_dtype(tensors))
+    row = column = 0
+    for b in blocks:
+        out[row : row + b.shape[0], column : column + b.shape[1]] = b
+        row, column = row + b.shape[0], column + b.shape[1]
+    return out
+
+
+def common_dtype(arrays):
+    """The dtype that PyTorch's promotion gives several arrays: those with dimensions count before those without."""
+    first = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not first:
+            return _promoted([a.dtype for a in arrays if a.ndim], [a.dtype for a in arrays if not a.ndim]).numpy
+    return first
+
+
+def _promoted(of_arrays, of_numbers):
+    from functools import reduce
+
+    from ...types.dtype import TYPE_OF, promote_types
+
+    high, low = ([TYPE_OF[d] for d in group] for group in (of_arrays, of_numbers))
+    if not high or not low:
+        return reduce(promote_types, high or low)
+    found, number = reduce(promote_types, high), reduce(promote_types, low)
+    return promote_types(found, number) if number.category > found.category else found
+
+
+_every, _slice = slice(None), slice
+
+
+def select_backward(grad_output, input_sizes, dim, index):
+    """Zeros of the input's shape with the gradient at `index` of `dim`."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    out[(_every,) * wrap_dim(dim, len(input_sizes)) + (index,)] = grad_output
+    return out
+
+
+def slice_backward(grad_output, input_sizes, dim, start, end, step):
+    """Zeros of the input's shape with the gradient where the slice was."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    out[(_every,) * wrap_dim(dim, len(input_sizes)) + (_slice(start, end, step),)] = grad_output
+    return out
+
+
+def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
+    """Zeros of the input's shape with the gradient on the diagonal."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    views.diagonal(out, offset, dim1, dim2)[...] = grad_output
+    return out
+
+
+def unfold_backward(grad_in, input_sizes, dim, size, step):
+    """Zeros of the input's shape to which the gradients of all windows are added."""
+    if not input_sizes:
+        return grad_in.reshape(-1).sum(dtype=grad_in.dtype, keepdims=True)[0, ...]
+    out = np.zeros(input_sizes, grad_in.dtype)
+    dim = wrap_dim(dim, len(input_sizes))
+    lead, count = (_every,) * dim, grad_in.shape[dim]
+    for i in range(size):
+        out[(*lead, _slice(i, i + (count - 1) * step + 1, step))] += grad_in[..., i]
+    return out
+
+
+def select_scatter(self, src, dim, index):
+    """A copy of `self` with `src` at `index` of `dim`."""
+    out = _in_place_copy(self)
+    return _replaced(out, views.select(out, dim, index), src)
+
+
+def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
+    """A copy of `self` with `src` in a slice."""
+    out = _in_place_copy(self)
+    return _replaced(out, views.slice(out, dim, start, end, step), src)
+
+
+def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
+    """A copy of `self` with `src` on a diagonal."""
+    out = _in_place_copy(self)
+    return _replaced(out, views.diagonal(out, offset, dim1, dim2), src)
+
+
+def _in_place_copy(self):
+    """A copy of the whole memory, in which the result is where `self` is: at its offset, with its strides. Where
+    elements share memory, a dense copy."""
+    if self.base is None or not self.size or type(self) is not np.ndarray:
+        return self.copy("K")
+    if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
+        return clone(self)
+    from ...memory.ownership import flat, offset_in_elements, owner, strided_view
+
+    memory = flat(owner(self)).view(self.dtype).copy()
+    return strided_view(memory, self.shape, [s // self.itemsize for s in self.strides], offset_in_elements(self))
+
+
+def _replaced(out, part, src):
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
+    part[...] = src
+    return out
+
+
+def as_strided_scatter(self, src, size, stride, storage_offset=None):
+    """A copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
+    from ...memory.ownership import offset_in_elements, strided_view
+
+    out = _in_place_copy(self)
+    part = strided_view(out, size, stride, offset_in_elements(out) if storage_offset is None else storage_offset)
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
+    part[...] = src
+    return out

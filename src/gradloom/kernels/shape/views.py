@@ -1,0 +1,360 @@
+"""Views: the same memory with another shape, other strides or another start, and the parts of one dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...memory.ownership import offset_in_elements, strided_view
+from ...types.dtype import TYPE_OF, scalar_type_name, type_text
+from .._common.dims import infer_size, wrap_dim, wrap_dims
+
+_every, _slice = slice(None), slice
+
+
+def reshape_view(array, shape):
+    """A view of another shape. Raises ValueError if there is none."""
+    return array.reshape(shape, copy=False)
+
+
+def _reshape_view_of_2_0(array, shape):
+    """The same with NumPy 2.0, whose reshape always copies where it must."""
+    seen = array.view()
+    try:
+        seen.shape = shape
+    except AttributeError:
+        raise ValueError("the elements cannot be seen in that shape") from None
+    return seen
+
+
+if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+    reshape_view = _reshape_view_of_2_0
+
+
+def view(self, size):
+    """A view of another shape; one size may be -1.
+
+    Raises:
+        RuntimeError: if the elements do not fit, or the strides do not allow it.
+    """
+    try:
+        if self.flags.c_contiguous:  # which every shape is a view of
+            found = self.reshape(size)
+            if found.shape == size:  # no size is -1
+                return found
+        if size and min(size) < 0:
+            size = infer_size(size, self.size)
+        return reshape_view(self, size)
+    except ValueError:
+        pass  # what is said instead says nothing of NumPy
+    infer_size(size, self.size)
+    raise RuntimeError(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two contiguous subspaces). Use .reshape(...) instead."
+    )
+
+
+def reshape_alias(self, size, stride):
+    """A view of another shape; the strides are those that `view` finds."""
+    return view(self, size)
+
+
+def view_dtype(self, dtype):
+    """The same bytes as elements of another dtype; the last dimension shrinks or grows with the element's size."""
+    if type(self) is not np.ndarray:
+        bit = "conjugate view tensors" if self.conj_bit else "tensors with negative bit set"
+        raise RuntimeError(f"torch.Tensor.view is not supported for {bit} when converting to a different dtype.")
+    if self.dtype.itemsize == dtype.itemsize:
+        return self.view(dtype)
+    names = f"{scalar_type_name(TYPE_OF[self.dtype])} as {scalar_type_name(TYPE_OF[dtype])}"
+    if not self.ndim:
+        raise RuntimeError(f"self.dim() cannot be 0 to view {names} (different element sizes)")
+    strides = [s // self.itemsize for s in self.strides]
+    ratio = dtype.itemsize // self.itemsize
+    if ratio > 1 and self.shape[-1] % ratio:
+        raise RuntimeError(
+            f"self.size(-1) must be divisible by {ratio} to view {names} (different element sizes), but "
+            f"got {self.shape[-1]}"
+        )
+    if strides[-1] != 1 and self.shape[-1] > 1:
+        raise RuntimeError(
+            f"self.stride(-1) must be 1 to view {names} (different element sizes), but got {strides[-1]}"
+        )
+    if ratio > 1:
+        if offset_in_elements(self) % ratio:
+            raise RuntimeError(
+                f"self.storage_offset() must be divisible by {ratio} to view {names} (different "
+                f"element sizes), but got {offset_in_elements(self)}"
+            )
+        for d, s in enumerate(strides[:-1]):
+            if s % ratio:
+                raise RuntimeError(
+                    f"self.stride({d}) must be divisible by {ratio} to view {names} (different "
+                    f"element sizes), but got {s}"
+                )
+    return self.view(dtype)
+
+
+def expand(self, size, implicit=False):
+    """A view with dimensions of size 1 repeated; -1 keeps a size."""
+    old_shape, old_strides = self.shape, self.strides
+    lead = len(size) - len(old_shape)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand({type_text(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
+            f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({self.ndim})"
+        )
+    shape, strides, step = [], [], self.itemsize
+    for d in range(len(size) - 1, -1, -1):
+        n = size[d]
+        if d >= lead:
+            old = old_shape[d - lead]
+            if n == old or n == -1:
+                n, stride = old, old_strides[d - lead]
+            elif old == 1 and n >= 0:
+                stride = 0
+            else:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
+                    f"non-singleton dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: "
+                    f"{list(old_shape)}"
+                )
+        elif n < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {d}"
+            )
+        else:
+            stride = step if n == 1 and old_shape else 0  # NumPy would have 0 for both
+        shape.append(n)
+        strides.append(stride)
+        step = stride * n
+    shape.reverse()
+    strides.reverse()
+    if not self.size:
+        return np.broadcast_to(self, shape)
+    if self.dtype.kind != "V" and type(self) is np.ndarray:
+        flags = self.flags
+        if flags.c_contiguous:
+            return np.ndarray(shape, self.dtype, self, 0, strides)
+        if flags.f_contiguous:
+            return np.ndarray(shape, self.dtype, self.T, 0, strides)
+    if 1 in shape[:lead]:
+        return _restrided(self, shape, strides)
+    out = np.broadcast_to(self, shape)
+    if self.flags.writeable:
+        out.flags.writeable = True
+    return out
+
+
+def permute(self, dims):
+    """A view with the dimensions in another order."""
+    if len(dims) != self.ndim:
+        raise RuntimeError(
+            f"permute(): number of dimensions in the tensor input does not match the length of the "
+            f"desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to "
+            f"len(dims) = {len(dims)}"
+        )
+    try:
+        return self.transpose(dims)
+    except ValueError:
+        pass
+    for d in dims:
+        wrap_dim(d, self.ndim)
+    raise RuntimeError("permute(): duplicate dims are not allowed.")
+
+
+def transpose(self, dim0, dim1):
+    """A view with two dimensions swapped."""
+    ndim = self.ndim
+    dim0, dim1 = wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
+    return self.swapaxes(dim0, dim1) if ndim else self[...]
+
+
+def t(self):
+    """The transpose of a matrix; vectors and scalars stay as they are."""
+    return _transposed(self, "t()")
+
+
+def t_in_place(self):
+    """As `t`, with the name of the in-place operator in its error."""
+    return _transposed(self, "t_()")
+
+
+def _transposed(self, name):
+    if self.ndim > 2:
+        raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return self.T
+
+
+def alias(self):
+    """A view of everything."""
+    return self[...]
+
+
+def squeeze(self):
+    """A view without the dimensions of size 1."""
+    return self.squeeze()
+
+
+def squeeze_dim(self, dim):
+    """A view without dimension `dim`, if its size is 1."""
+    dim = wrap_dim(dim, self.ndim)
+    return self.squeeze(dim) if self.ndim and self.shape[dim] == 1 else self[...]
+
+
+def squeeze_dims(self, dim):
+    """A view without those of the given dimensions whose size is 1."""
+    dims = wrap_dims(dim, self.ndim)
+    return self.squeeze(tuple([d for d in dims if self.shape[d] == 1])) if self.ndim else self[...]
+
+
+def unsqueeze(self, dim):
+    """A view with a dimension of size 1 inserted."""
+    dim = wrap_dim(dim, self.ndim + 1)
+    shape = self.shape
+    if self.flags.c_contiguous:
+        return self.reshape((*shape[:dim], 1, *shape[dim:]))
+    if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the stride before it
+        return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
+    return reshape_view(self, (*shape[:dim], 1, *shape[dim:]))
+
+
+def _restrided(array, shape, byte_strides):
+    """A view with other strides from the same start."""
+    item = array.itemsize
+    return strided_view(array, shape, [s // item for s in byte_strides], offset_in_elements(array))
+
+
+def as_strided(self, size, stride, storage_offset=None):
+    """A view of the memory of `self`; sizes, strides and offset in elements."""
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
+    return strided_view(self, size, stride, offset_in_elements(self) if storage_offset is None else storage_offset)
+
+
+def select(self, dim, index):
+    """A view of the part at `index` of dimension `dim`."""
+    if not self.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, self.ndim)
+    try:
+        return self[(_every,) * dim + (index, ...)]
+    except IndexError:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
+        ) from None
+
+
+def slice(self, dim=0, start=None, end=None, step=1):
+    """A view of the indices start, start + step, ... below end of one dimension; bounds are clamped."""
+    if not self.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    return self[(_every,) * wrap_dim(dim, self.ndim) + (_slice(start, end, step),)]
+
+
+def unfold(self, dimension, size, step):
+    """A view of all windows of `size` indices of a dimension, `step` apart; the window is a new last dimension."""
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    dim = wrap_dim(dimension, self.ndim)
+    length, stride = (self.shape[dim], self.strides[dim]) if self.ndim else (1, self.itemsize)
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
+    shape, strides = [*self.shape, size], [s // self.itemsize for s in (*self.strides, stride)]
+    if self.ndim:
+        shape[dim] = (length - size) // step + 1
+        strides[dim] *= step
+    return strided_view(self, shape, strides, offset_in_elements(self))
+
+
+def diagonal(self, offset=0, dim1=0, dim2=1):
+    """A view of a diagonal of two dimensions, which comes last."""
+    ndim = self.ndim
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    out = self.diagonal(offset, first, second)
+    if self.flags.writeable:
+        out.flags.writeable = True
+    return out
+
+
+def unbind(self, dim=0):
+    """A view of each index of one dimension."""
+    if not self.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    lead = (_every,) * wrap_dim(dim, self.ndim)
+    return [self[(*lead, i, ...)] for i in range(self.shape[len(lead)])]
+
+
+def split(self, split_size, dim=0):
+    """Views of consecutive parts of one dimension, `split_size` long; the last may be shorter."""
+    if not self.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    lead = (_every,) * wrap_dim(dim, self.ndim)
+    total = self.shape[len(lead)]
+    if not split_size:
+        if total:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
+        return [self[...]]
+    return [self[(*lead, _slice(i, i + split_size))] for i in range(0, max(total, 1), split_size)]
+
+
+def split_with_sizes(self, split_sizes, dim=0):
+    """Views of consecutive parts of one dimension, each as long as told."""
+    if not self.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    lead = (_every,) * wrap_dim(dim, self.ndim)
+    total = self.shape[len(lead)]
+    if min(split_sizes, default=0) < 0:
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(split_sizes)}"
+        )
+    if sum(split_sizes) != total:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
+            f"dimension {dim}), but got split_sizes={list(split_sizes)}"
+        )
+    parts, start = [], 0
+    for n in split_sizes:
+        parts.append(self[(*lead, _slice(start, start + n))])
+        start += n
+    return parts
+
+
+# The memory is shared all the same; it is autograd that does not hear of it, and counts versions of each part apart.
+# What has a conjugate or negative bit is resolved.
+def unsafe_split(self, split_size, dim=0):
+    """As `split`, not as views."""
+    return split(np.asarray(self), split_size, dim)
+
+
+def unsafe_split_with_sizes(self, split_sizes, dim=0):
+    """As `split_with_sizes`, not as views."""
+    return split_with_sizes(np.asarray(self), split_sizes, dim)
+
+
+def narrow_copy(self, dim, start, length):
+    """A copy of `length` indices of a dimension from `start` on."""
+    from .._common.dims import wrap_dim
+
+    if not self.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if dim >= self.ndim:
+        raise RuntimeError("Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.")
+    size = self.shape[wrap_dim(dim, self.ndim)]
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+    begin = start + size if start < 0 else start
+    if length < 0 or begin > size - length:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice(self, dim, begin, begin + length).copy()
