@@ -3,13 +3,17 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# How many processes run the tests: a number, or auto for one a core.
+WORKERS ?= auto
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
 
 VENV := .venv
 TORCH_VENV := .venv-torch
-PIP_INSTALL := -m pip install -qq --disable-pip-version-check --editable
+# Tests are handed out in the order of the files, so that what a file sets up is set up once or twice. The limit for one
+# test is the last resort against one that hangs: every wait in the tests has an end of its own, much sooner.
+IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 900
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -20,13 +24,15 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --editable
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
-	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS and MATRIX_ARGS are passed on"
+	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS and MATRIX_ARGS are passed on;"
+	@echo "WORKERS=... is the number of processes that run the tests (one a core)"
 
 demo: generate ## train the digit classifier: accuracy, weights and a picture in demo-output/
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch
-	@$(VENV)/bin/python -m pytest --ignore=tests/conformance $(PYTEST_ARGS)
+	@echo "about 9,900 tests, which take four minutes on two cores"
+	@$(VENV)/bin/python -m pytest --ignore=tests/conformance $(IN_PARALLEL) $(PYTEST_ARGS)
 
 generate: $(VENV)/installed ## write generated/ anew from the two YAML files
 	@$(VENV)/bin/gradloom generate
@@ -40,7 +46,8 @@ check: $(VENV)/installed ## is generated/ fresh, the code clean (ruff, mypy) and
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
 conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
-	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(PYTEST_ARGS)
+	@echo "about 7,700 tests, which take four minutes on two cores"
+	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(IN_PARALLEL) $(PYTEST_ARGS)
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
@@ -53,7 +60,7 @@ fuzz: $(VENV)/installed ## damage the YAML files in 10,000 ways: the generator m
 
 docs: $(VENV)/installed-docs ## build the documentation into build/site and test what it and README.md say
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
-	@DOCS_BUILT=1 $(VENV)/bin/python -m pytest --quiet tests/docs $(PYTEST_ARGS)
+	@DOCS_BUILT=1 $(VENV)/bin/python -m pytest --quiet tests/docs $(IN_PARALLEL) $(PYTEST_ARGS)
 	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json
@@ -62,15 +69,13 @@ clean: ## remove the environments, build results, caches, demo-output/ and bench
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed: pyproject.toml setup.py
-	$(call environment,$(VENV),dev$(comma)demo)
+	@$(PYTHON) .ci/environment.py $(VENV) dev,demo $@
 
 $(VENV)/installed-docs: $(VENV)/installed
-	@echo "installing gradloom[docs] into $(VENV)/"
-	@$(VENV)/bin/python $(PIP_INSTALL) '.[docs]'
-	@touch $@
+	@$(PYTHON) .ci/environment.py $(VENV) docs $@ --into
 
 $(TORCH_VENV)/installed: pyproject.toml setup.py
-	$(call environment,$(TORCH_VENV),conformance$(comma)bench)
+	@$(PYTHON) .ci/environment.py $(TORCH_VENV) conformance,bench $@
 
 # The stamp names the checkout: an environment that came along in a copied folder would run the code of the original.
 ifneq ($(shell cat $(VENV)/installed 2>/dev/null),$(CURDIR))
@@ -79,14 +84,3 @@ endif
 ifneq ($(shell cat $(TORCH_VENV)/installed 2>/dev/null),$(CURDIR))
 $(TORCH_VENV)/installed: force
 endif
-
-comma := ,
-
-define environment
-	@echo "installing gradloom[$(2)] into $(1)/"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
-		"gradloom needs Python 3.11 or newer and $(PYTHON) is " + sys.version.split()[0] + "; try: make PYTHON=python3.12")'
-	@$(PYTHON) -m venv --clear $(1)
-	@$(1)/bin/python $(PIP_INSTALL) '.[$(2)]'
-	@echo "$(CURDIR)" > $@
-endef

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
+from pathlib import Path
 
 import pytest
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-_RUNS = pytest.StashKey[list]()
+_TEXTS = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_RUNS] = []
+    config.stash[_TEXTS] = []
 
 
 @pytest.fixture(scope="session")
-def conformance(request: pytest.FixtureRequest):
-    """gradloom checked against PyTorch, in the families that the chosen tests need."""
+def conformance(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """gradloom checked against PyTorch, in the families that the chosen tests need.
+
+    The processes of pytest-xdist share one run: the first makes it, the others wait for the lock and read it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    kept = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "conformance.pickle"
+    with open(kept.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(_run(request)))
+    return pickle.loads(kept.read_bytes())
+
+
+def _run(request: pytest.FixtureRequest):
     from . import report, session
     from .families import FAMILIES
 
@@ -30,15 +46,21 @@ def conformance(request: pytest.FixtureRequest):
     everything = families >= {*FAMILIES, "modules", "optimizers"}
     selection = session.Selection(families=() if everything else tuple(sorted(families)))
     run = session.run(session.load_candidate("gradloom"), selection)
-    report.write(run, request.config.rootpath / report.DEFAULT_FOLDER)
-    request.config.stash[_RUNS].append(run)
+    report.write(run, Path(request.config.rootpath / report.DEFAULT_FOLDER))
+    text = f"{report.text(run)}\nwritten: {report.DEFAULT_FOLDER}/"
+    getattr(request.config, "workeroutput", {})["conformance"] = text
+    request.config.stash[_TEXTS].append(text)
     return run
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for run in config.stash[_RUNS]:
-        from . import report
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    """Take over what a process of pytest-xdist has to show."""
+    if text := getattr(node, "workeroutput", {}).get("conformance"):
+        node.config.stash[_TEXTS].append(text)
 
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for text in config.stash[_TEXTS]:
         terminalreporter.section("conformance with PyTorch")
-        terminalreporter.write_line(report.text(run))
-        terminalreporter.write_line(f"written: {report.DEFAULT_FOLDER}/")
+        terminalreporter.write_line(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ def write(run: Run, folder: Path = DEFAULT_FOLDER) -> list[Path]:
     paths = [folder / "conformance.json", folder / "conformance.md"]
     contents = json.dumps(as_json(run), indent=1) + "\n", as_markdown(run)
     for path, content in zip(paths, contents, strict=True):
-        partial = path.with_suffix(path.suffix + ".part")
+        partial = path.with_suffix(f"{path.suffix}.{os.getpid()}.part")
         partial.write_text(content, encoding="utf-8")
         partial.replace(path)
     return paths

@@ -55,7 +55,18 @@ def environment(python: Path, version: str, numpy: str, others: tuple[str, ...])
         shutil.rmtree(folder, ignore_errors=True)
         run([python, "-m", "venv", folder])
         pip = [inside, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-        run([*pip, "setuptools>=77.0.3", "pytest>=8.2", "hypothesis>=6.100", numpy, *others])
+        run(
+            [
+                *pip,
+                "setuptools>=77.0.3",
+                "pytest>=8.2",
+                "pytest-xdist>=3.5",
+                "pytest-timeout>=2.3",
+                "hypothesis>=6.100",
+                numpy,
+                *others,
+            ]
+        )
         (folder / "complete").touch()
     return inside
 
