@@ -11,6 +11,7 @@ import pytest
 from gradloom.kernels._common import threads
 from gradloom.kernels.conv import convolution as conv
 from gradloom.kernels.pool import pooling as pool
+from tests.rounding import assert_sums_agree
 
 RNG = np.random.default_rng
 
@@ -82,7 +83,8 @@ def test_convolution_follows_the_definition(name):
     x, w, bias, settings, groups = arguments(name)
     for b in (bias, None):
         out = conv.convolution(x, w, b, *settings, False, 0, groups)
-        np.testing.assert_allclose(out, looped(x, w, b, *settings, groups), rtol=1e-12, atol=1e-12)
+        magnitude = looped(abs(x), abs(w), None if b is None else abs(b), *settings, groups)
+        assert_sums_agree(out, looped(x, w, b, *settings, groups), magnitude, w[0].size + 1)
         assert out.flags.c_contiguous and out.dtype == x.dtype
 
 
@@ -95,13 +97,15 @@ def test_convolution_backward_is_the_adjoint(name, dtype):
     gi, gw, gb = conv.convolution_backward(g, x, w, list(bias.shape), *settings, False, 0, groups, [True] * 3)
     assert (gi.shape, gw.shape, gb.shape) == (x.shape, w.shape, bias.shape)
     dx, dw, db = (numbers(*a.shape, dtype=dtype, seed=5) for a in (x, w, bias))
-    for tangent, gradient in (
-        (conv.convolution(dx, w, None, *settings, False, 0, groups), (dx, gi)),
-        (conv.convolution(x, dw, None, *settings, False, 0, groups), (dw, gw)),
-        (db.reshape(-1, *(1 for _ in out.shape[2:])), (db, gb)),
-    ):
-        left, right = np.sum(tangent * g.conj()), np.vdot(gradient[1], gradient[0])
-        np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10)
+    for given, (change, gradient) in (((dx, w), (dx, gi)), ((x, dw), (dw, gw)), (None, (db, gb))):
+        if given is None:
+            tangent = db.reshape(-1, *(1 for _ in out.shape[2:]))
+            magnitude = np.sum(abs(tangent) * abs(g))
+        else:
+            tangent = conv.convolution(*given, None, *settings, False, 0, groups)
+            magnitude = np.sum(conv.convolution(*map(abs, given), None, *settings, False, 0, groups) * abs(g))
+        left, right = np.sum(tangent * g.conj()), np.vdot(gradient, change)
+        assert_sums_agree(left, right, magnitude, g.size * w[0].size + x.size)
 
 
 @pytest.mark.parametrize("name", [name for name in GEOMETRIES if name != "padding-beyond-input"])
@@ -118,14 +122,18 @@ def test_transposed_convolution_is_the_adjoint_of_convolution(name):
     back = conv.convolution(g, w, bias, stride, padding, dilation, True, extra, groups)
     assert back.shape == x.shape
     shift = bias.reshape(-1, *(1 for _ in x.shape[2:]))
-    np.testing.assert_allclose(np.vdot(back - shift, x), np.vdot(g, out), rtol=1e-10, atol=1e-10)
+    largest = conv.convolution(abs(g), abs(w), abs(bias), stride, padding, dilation, True, extra, groups)
+    terms = g.size * w[0].size + x.size
+    assert_sums_agree(np.vdot(back - shift, x), np.vdot(g, out), np.vdot(largest, abs(x)), terms)
     h = numbers(*back.shape, seed=7)
     gi, gw, gb = conv.convolution_backward(
         h, g, w, [len(bias)], stride, padding, dilation, True, extra, groups, [True] * 3
     )
-    np.testing.assert_allclose(np.vdot(gi, g), np.vdot(h, back - shift), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(np.vdot(gw, w), np.vdot(h, back - shift), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(gb, h.sum(axis=(0, *range(2, h.ndim))), rtol=1e-10, atol=1e-10)
+    magnitude = np.vdot(largest, abs(h))
+    assert_sums_agree(np.vdot(gi, g), np.vdot(h, back - shift), magnitude, terms)
+    assert_sums_agree(np.vdot(gw, w), np.vdot(h, back - shift), magnitude, terms)
+    others = (0, *range(2, h.ndim))
+    assert_sums_agree(gb, h.sum(axis=others), np.abs(h).sum(axis=others), h.size)
 
 
 def test_output_mask_leaves_out_gradients():
@@ -165,8 +173,10 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     few = numbers(5, 1, 70, 70, seed=3), numbers(6, 1, 3, 3, seed=4)
     one_image = numbers(1, 16, 90, 90, seed=5), numbers(3, 16, 3, 3, seed=6)
 
-    def results():
-        for a, b in ((x, w), few, one_image):
+    pairs = (x, w), few, one_image
+
+    def results(pairs=pairs):
+        for a, b in pairs:
             out = conv.convolution(a, b, None, 1, 1, 1, False, 0, 1)
             yield out
             yield from conv.convolution_backward(out, a, b, None, 1, 1, 1, False, 0, 1, [True] * 3)
@@ -175,11 +185,12 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
 
     monkeypatch.setattr(threads, "_threads", 1)
     alone = list(results())
+    magnitudes = list(results([(abs(a), abs(b)) for a, b in pairs]))
     monkeypatch.setattr(threads, "_threads", 3)
     monkeypatch.setattr(threads, "_pool", None)
     together = list(results())
-    for a, b in zip(alone, together, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-9)
+    for a, b, magnitude in zip(alone, together, magnitudes, strict=True):
+        assert_sums_agree(a, b, magnitude, 1 << 16)
     for a, b in zip(together, results(), strict=True):
         np.testing.assert_array_equal(a, b)  # whichever thread took which block
 
