@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import gradloom.tools.verify.samples
+from gradloom.codegen.operators.keys import ROOMS
+from gradloom.codegen.reading.python_files import families_in
 from gradloom.tools.verify import own_operators, verify_operator
 from gradloom.tools.verify.packages import family_constants, family_samples
 
@@ -28,8 +30,11 @@ def test_operator(operator):
 
 
 def test_families_have_the_same_names_in_every_room():
-    """One family, one name: samples exist only for families that exist."""
+    """One family, one name: kernels, composites, formulas and samples exist only for families that exist."""
     families = {o.family for o in own_operators()}
+    for room in ROOMS:
+        unknown = families_in(ROOT / "src" / "gradloom" / room) - families
+        assert not unknown, f"src/gradloom/{room}: there are no families {sorted(unknown)}"
     for path in SAMPLES.glob("*.py"):
         assert path.stem in families | {"__init__"}, f"{path.name}: there is no family {path.stem}"
     for room in ("functions", "variable_type"):
