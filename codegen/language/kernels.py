@@ -2,7 +2,7 @@
 
     kernel: elementwise.addcmul                     addcmul of a file in src/gradloom/kernels/elementwise/
     kernel: self + value * tensor1 * tensor2        arguments, operators, constants
-    kernel: xp.where(self > 0, self, slope * self)  functions of the array namespace
+    kernel: xp.where(self > 0, self, slope * self)  functions of NumPy
     kernel: self.max(), self.min()                  a tuple gives several outputs
 
 The expression is read with `ast`; nothing is executed. `Checker` allows the nodes named in a table here and refuses
@@ -103,7 +103,7 @@ class Checker:
 
     def name_hint(self, name: str, called: bool = False) -> str:
         if name in _FOREIGN:
-            return f"the array namespace is called `{_FOREIGN[name]}`"
+            return f"NumPy is called `{_FOREIGN[name]}` here"
         if xp_names.kind_of((name,)) is not None:
             return f"did you mean `xp.{name}`?"
         families = self.kernels.find(name)
@@ -289,7 +289,7 @@ class KernelExpr:
     text        where it stands in the YAML file
     names_used  the arguments that it reads, in the order of the schema; all of them for a named kernel
     modules     (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
-    uses_xp     whether it reads the array namespace
+    uses_xp     whether it reads `xp`, NumPy
     ufunc       the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
     operands    the source of that ufunc's inputs
     outputs     the number of values in a tuple; None for one value or for what only running it would tell
