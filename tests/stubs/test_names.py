@@ -43,7 +43,7 @@ CLASSES = {
     "nn.Parameter": nn.Parameter,
     "gradloom.Generator": gradloom.Generator,
     "gradloom.Size": gradloom.Size,
-    "gradloom.types.dtype": gradloom.dtype,
+    "gradloom.dtype": gradloom.dtype,
     "gradloom.optim.Optimizer": gradloom.optim.Optimizer,
     "gradloom.autograd.Node": gradloom.autograd.Node,
 }

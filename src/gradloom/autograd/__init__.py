@@ -62,7 +62,7 @@ _LAZY = {
             "kineto_available",
             "_tensor_or_tensors_to_tuple",
         ),
-        "inner_names",
+        "private_names",
     ),
     "_engine_run_backward": "graph",
 }

@@ -55,9 +55,9 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         if name in ("_get_grad_fn_or_grad_acc", "_register_logging_hooks_on_whole_graph"):
-            from . import private_names as inner_names
+            from . import private_names
 
-            return getattr(inner_names, name)
+            return getattr(private_names, name)
         if name in ("set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"):
             from . import rare_modes
 

@@ -1,6 +1,6 @@
-"""What the annotations of gradloom's functions are called: `gradloom.types.Number`, `gradloom.types.Device` ...
+"""Type aliases of gradloom's annotations, for use in your own: `gradloom.types.Number`, `gradloom.types.Device` ...
 
-For annotations of your own; nothing here is looked at when operators run.
+The package's modules define dtypes, devices and sizes. Operators do not look at the aliases.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, TypeAlias
 
-from .device import device
-from .dtype import dtype
+from .device import device as _device
+from .dtype import dtype as _dtype
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
 
 __all__ = ["DType", "Device", "IntList", "Number", "TensorOrTensors"]
 
-# A Python number; bool is one of int's.
+# A Python number; bool is a subclass of int.
 Number: TypeAlias = builtins.int | builtins.float | builtins.complex
-# Where a size, a shape or a list of dimensions is asked for; Size is a tuple of ints.
+# A shape or a list of dimensions; Size is a tuple of ints.
 IntList: TypeAlias = list[builtins.int] | tuple[builtins.int, ...]
-# A dtype, or the Python type that stands for one: float for float64, int for int64, complex for complex128, bool.
-DType: TypeAlias = dtype | type[builtins.int] | type[builtins.float] | type[builtins.complex]
-Device: TypeAlias = device | str | builtins.int
-# One tensor or several, as the functions of autograd take and give them.
+# A dtype, or the Python type that stands for one: float is float64, int is int64, complex is complex128, bool is bool.
+DType: TypeAlias = _dtype | type[builtins.int] | type[builtins.float] | type[builtins.complex]
+Device: TypeAlias = _device | str | builtins.int
+# One tensor or several: arguments and results of autograd's functions.
 TensorOrTensors: TypeAlias = "Tensor | tuple[Tensor, ...] | list[Tensor]"
