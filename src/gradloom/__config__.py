@@ -1,4 +1,4 @@
-"""What gradloom computes with, as text."""
+"""The libraries that gradloom computes with, as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """The versions of gradloom, Python and NumPy, and the BLAS that NumPy uses."""
+    """Return the versions of gradloom, Python, NumPy and NumPy's BLAS."""
     import platform
 
     import numpy as np
@@ -22,7 +22,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads operators use."""
+    """Return the numbers of threads that operators use."""
     from .backends.settings import get_num_interop_threads, get_num_threads
 
     return (

@@ -120,6 +120,7 @@ try:
         norm as norm,
         numel as numel,
         tensordot as tensordot,
+        typename as typename,
         unique as unique,
         unique_consecutive as unique_consecutive,
     )
@@ -168,21 +169,13 @@ if _typing.TYPE_CHECKING:
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
     from .compiler import compile as compile
-    from .amp.old_names import (
+    from .amp.per_device import (
         get_autocast_cpu_dtype as get_autocast_cpu_dtype,
         get_autocast_gpu_dtype as get_autocast_gpu_dtype,
-        get_autocast_ipu_dtype as get_autocast_ipu_dtype,
-        get_autocast_xla_dtype as get_autocast_xla_dtype,
         is_autocast_cpu_enabled as is_autocast_cpu_enabled,
-        is_autocast_ipu_enabled as is_autocast_ipu_enabled,
-        is_autocast_xla_enabled as is_autocast_xla_enabled,
         set_autocast_cpu_dtype as set_autocast_cpu_dtype,
         set_autocast_cpu_enabled as set_autocast_cpu_enabled,
         set_autocast_gpu_dtype as set_autocast_gpu_dtype,
-        set_autocast_ipu_dtype as set_autocast_ipu_dtype,
-        set_autocast_ipu_enabled as set_autocast_ipu_enabled,
-        set_autocast_xla_dtype as set_autocast_xla_dtype,
-        set_autocast_xla_enabled as set_autocast_xla_enabled,
     )
     from .amp.settings import (
         autocast_decrement_nesting as autocast_decrement_nesting,
@@ -247,7 +240,6 @@ if _typing.TYPE_CHECKING:
         set_num_interop_threads as set_num_interop_threads,
         set_num_threads as set_num_threads,
         set_warn_always as set_warn_always,
-        typename as typename,
         use_deterministic_algorithms as use_deterministic_algorithms,
     )
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
@@ -318,7 +310,6 @@ _LAZY = {
             "set_num_interop_threads",
             "set_num_threads",
             "set_warn_always",
-            "typename",
             "use_deterministic_algorithms",
         ),
         ".backends.settings",
@@ -341,11 +332,11 @@ _LAZY = {
     **dict.fromkeys(
         (
             f"{old}_autocast_{device}_{what}"
-            for device in ("cpu", "gpu", "ipu", "xla")
+            for device in ("cpu", "gpu")
             for old, what in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
             if (device, what) != ("gpu", "enabled")
         ),
-        ".amp.old_names",
+        ".amp.per_device",
     ),
 }
 # The types of arguments in schemas.

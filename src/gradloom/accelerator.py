@@ -1,4 +1,4 @@
-"""Whatever accelerator there is: none, gradloom computes on the CPU."""
+"""The current accelerator: there is none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,5 @@ __all__ = ["current_accelerator", "device_count", "empty_cache", "is_available",
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """None: there is no accelerator.
-
-    Args:
-        check_available: whether it would have to be usable.
-    """
+    """Return None: there is no accelerator."""
     return None

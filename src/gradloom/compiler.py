@@ -1,4 +1,4 @@
-"""What programs say to PyTorch's compiler. gradloom compiles nothing: functions stay what they are."""
+"""The names of torch.compiler. gradloom has no compiler: functions are returned unchanged."""
 
 from __future__ import annotations
 
@@ -22,38 +22,32 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def is_compiling() -> bool:
-    """Whether a compiler runs this code: never."""
+    """Return False."""
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a compiler runs this code: never."""
+    """Return False."""
     return False
 
 
 def is_exporting() -> bool:
-    """Whether this code runs to be exported: never."""
+    """Return False."""
     return False
 
 
 def allow_in_graph(fn: _Function) -> _Function:
-    """The function: it is a compiler that would be told to leave it whole."""
+    """Return `fn` unchanged; there is no compiler."""
     return fn
 
 
 def assume_constant_result(fn: _Function) -> _Function:
-    """The function: it is a compiler that would call it once."""
+    """Return `fn` unchanged; there is no compiler."""
     return fn
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function, which is not compiled anyway; without one, a decorator that returns it.
-
-    Args:
-        fn: a function or a class.
-        recursive: whether what it calls is left alone, too.
-        reason: why.
-    """
+    """Return `fn` unchanged; without `fn`, return a decorator that does so."""
     return fn if fn is not None else lambda function: function
 
 
@@ -67,14 +61,14 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """The function or module as it is: gradloom has no compiler, and a compiled function computes the same.
+    """Return a function or Module unchanged; a compiled one would compute the same.
 
     Args:
-        model: a function or a Module; without one, a decorator that returns it.
-        fullgraph, dynamic, backend, mode, options, disable: how PyTorch would compile.
+        model: a function or a Module; None returns a decorator.
+        fullgraph, dynamic, backend, mode, options, disable: accepted; they have no effect.
 
     Raises:
-        TypeError: if `model` cannot be called.
+        TypeError: if `model` is not callable.
     """
     if model is None:
         return lambda function: compile(function)
@@ -84,13 +78,13 @@ def compile(
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The compilers: none."""
+    """Return the names of compilers: []."""
     return []
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing was."""
+    """Do nothing: there is no compiled code to drop."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that another step of training begins, which only a compiler needs to know."""
+    """Do nothing: only a compiler needs to know where a training step begins."""

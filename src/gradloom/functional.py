@@ -43,6 +43,7 @@ __all__ = [
     "norm",
     "numel",
     "tensordot",
+    "typename",
     "unique",
     "unique_consecutive",
 ]
@@ -85,6 +86,19 @@ def is_storage(obj: object) -> bool:
     from .storage import TypedStorage, UntypedStorage
 
     return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def typename(obj: object, /) -> str:
+    """Return the qualified name of an object's type; for a tensor, PyTorch's old name, such as torch.FloatTensor.
+
+    Args:
+        obj: any object. A class or a function gives its own name.
+    """
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    named: Any = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", "") or ""
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
 
 
 def numel(input: Tensor) -> int:

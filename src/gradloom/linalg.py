@@ -1,8 +1,4 @@
-"""Linear algebra: the operators of PyTorch's torch.linalg.
-
-An operator gets here by `python_module: linalg` in native_functions.yaml; its name begins with `linalg_`
-there.
-"""
+"""Linear algebra: the operators of torch.linalg, whose entries have `python_module: linalg`."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._stubs.linalg import *  # noqa: F403
 else:
-    from .dispatch import _operators
-    from .generated.namespaces import MODULES as _MODULES
+    from .tensors.binding import namespace as _namespace
 
-    globals().update({name: getattr(_operators, operator) for name, operator in _MODULES.get("linalg", {}).items()})
+    globals().update(_namespace("linalg"))

@@ -1,4 +1,4 @@
-"""Apple's GPUs, of which there are none here."""
+"""Apple GPUs; there are none here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meta's accelerators, of which there are none here."""
+"""Meta's accelerators; there are none here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of gradloom, and of what PyTorch is built with and gradloom is not."""
+"""The version of gradloom; None for the toolkits that PyTorch builds are tied to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intel's GPUs, of which there are none here."""
+"""Intel GPUs; there are none here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixed precision: regions in which products are computed in bfloat16 or float16, and what training in them needs."""
+"""Mixed precision: `autocast` computes products in bfloat16 or float16, `GradScaler` scales the loss for float16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`autocast`, and the decorators that tell a custom Function of it."""
+"""`autocast`, and the decorators for custom Functions that run inside it."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ CPU_DTYPES = (bfloat16, float16)
 
 
 class autocast:
-    """A region in which products and convolutions are computed in lower precision, and what needs it in float32.
+    """Compute products and convolutions in lower precision within a region, and sensitive operators in float32.
 
-    Operators whose YAML entry has the key `autocast` cast their floating arguments; all others take what they get.
-    Weights stay as they are, and so do the dtypes of their gradients. As a context manager or a decorator; regions may
-    be nested, with other dtypes or with `enabled=False`.
+    Operators whose YAML entry has the key `autocast` cast their floating-point arguments; the others compute in the
+    dtypes they are given. Parameters and their gradients keep their dtypes. A context manager and a decorator; regions
+    may be nested, with other dtypes or with `enabled=False`.
 
     Args:
-        device_type: the kind of device: "cpu". For others, regions change nothing.
-        dtype: bfloat16 or float16; what `get_autocast_dtype` says by default, which is bfloat16.
+        device_type: "cpu". Regions for other device types have no effect.
+        dtype: bfloat16 or float16; default: `get_autocast_dtype(device_type)`, which is bfloat16 at first.
         enabled: whether to cast within the region.
-        cache_enabled: whether a parameter that is used several times is cast once; as it is now, by default, which is
-            True.
+        cache_enabled: whether a parameter that is used several times is cast once; default: the current setting, which
+            is True at first.
 
     Warns:
-        UserWarning: that casting is disabled, if the CPU does not cast to the dtype, or if the device is "cuda".
+        UserWarning: casting is disabled, because the CPU does not cast to `dtype` or the device is "cuda".
 
     Raises:
-        ValueError: if `device_type` is no string.
-        TypeError: if `dtype` is no dtype.
-        RuntimeError: if there is no autocast for the device.
+        ValueError: if `device_type` is not a string.
+        TypeError: if `dtype` is not a dtype.
+        RuntimeError: if the device type has no autocast.
     """
 
     device: str
@@ -65,7 +65,7 @@ class autocast:
         self._before: list[tuple[bool, DType, bool]] = []
 
     def _is_possible(self) -> bool:
-        """Whether casting can be enabled; a warning says if not."""
+        """Return whether casting can be enabled; warn if it cannot."""
         if not isinstance(self.fast_dtype, DType):
             raise TypeError(f"autocast(): argument 'dtype' must be torch.dtype, not {type(self.fast_dtype).__name__}")
         if self.device == "cpu" and self.fast_dtype not in CPU_DTYPES:
@@ -101,20 +101,20 @@ class autocast:
     def __call__(self, function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with self._again():  # several threads may be in the function
+            with self._again():  # several threads may run the function at once
                 return function(*args, **kwargs)
 
         return call  # type: ignore[return-value]
 
     def _again(self) -> autocast:
-        """Another region with these settings."""
+        """Return another region with the same settings."""
         found = object.__new__(autocast)
         found.__dict__.update(self.__dict__, _before=[])
         return found
 
 
 def _enter_autocast(*args: Any) -> autocast:
-    """Enter a region, whose arguments are given; `_exit_autocast` leaves it."""
+    """Enter a region with these arguments; `_exit_autocast` leaves it."""
     return autocast(*args).__enter__()
 
 
@@ -129,7 +129,7 @@ def _check_device_type(device_type: object) -> None:
 
 
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:
-    """The floating tensors in a value cast, but for doubles: in mappings, lists and tuples, too."""
+    """Cast the floating-point tensors in a value, also in mappings, lists and tuples, except float64 ones."""
     if isinstance(value, ops.Tensor):
         casts = value.is_floating_point() and value.device.type == device_type and value.dtype is not float64
         return value.to(dtype) if casts else value
@@ -143,16 +143,16 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
-    """Decorate the `forward` of a custom Function that is used within autocast; its `backward` takes `custom_bwd`.
+    """Decorate the `forward` of a custom Function for use within autocast; decorate its `backward` with `custom_bwd`.
 
     Args:
-        fwd: the static method `forward(ctx, *args)`; without it, a decorator is returned.
-        device_type: whose autocast it is about: "cpu".
-        cast_inputs: the dtype that floating tensors among the arguments are cast to, where autocast is on; the body
-            runs without it then. None leaves the arguments, and autocast, as they are.
+        fwd: the static method `forward(ctx, *args)`; None returns a decorator.
+        device_type: the device type of the region: "cpu".
+        cast_inputs: within a region, cast floating-point tensors among the arguments to this dtype and run the body
+            with autocast disabled. None leaves the arguments and autocast as they are.
 
     Raises:
-        ValueError: if `device_type` is no string.
+        ValueError: if `device_type` is not a string.
     """
     _check_device_type(device_type)
     if fwd is None:
@@ -172,14 +172,14 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorate the `backward` of a custom Function, so that it runs with the autocast that its forward ran with.
+    """Decorate the `backward` of a custom Function to run with the autocast settings of its forward.
 
     Args:
-        bwd: the static method `backward(ctx, *grads)`; without it, a decorator is returned.
-        device_type: whose autocast it is about: "cpu".
+        bwd: the static method `backward(ctx, *grads)`; None returns a decorator.
+        device_type: the device type of the region: "cpu".
 
     Raises:
-        ValueError: if `device_type` is no string.
+        ValueError: if `device_type` is not a string.
         AttributeError: in backward, if the forward was not decorated with `custom_fwd`.
     """
     _check_device_type(device_type)

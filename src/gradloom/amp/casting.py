@@ -1,14 +1,14 @@
-"""How autocast casts the arguments of an operator.
+"""Autocast: the settings of each thread, and the casting of an operator's arguments.
 
 Note [Autocast]
-Within a region, the bit AUTOCAST of the thread's flags makes the wrapper of an operator whose YAML entry has the key
-`autocast` hand its call over (Note [Interception]). `answer` casts the floating arguments by the entry's rule, with an
-operator that records it, so that gradients come back in the dtypes of what was cast, and passes the call on without the
-bit: what the operator is made of casts nothing. Only the operator itself is cast, not its in-place and out variants.
+Within a region, the AUTOCAST bit of the thread's flags makes the wrapper of every operator whose YAML entry has the key
+`autocast` hand its call over (Note [Interception]). `answer` casts the floating-point arguments by the entry's rule and
+passes the call on with the bit cleared, so that the operators inside it cast nothing. The cast is a recorded operator:
+gradients come back in the dtypes of the original arguments. In-place and out variants are not cast.
 
-A parameter is cast once in a region: the cast of a leaf that requires grad is kept until the outermost region ends, and
-all uses share its node, so that its gradient is summed in lower precision before it is cast back. It is recorded even
-where the first use is not.
+A parameter is cast once per region. The cast of a leaf that requires grad is kept until the outermost region ends, and
+all uses share its node, so the gradient is summed in lower precision before it is cast back. The cast is recorded even
+if its first use is not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,52 @@ from ..autograd.grad_mode import enable_grad
 from ..dispatch import _operators as ops
 from ..dispatch.interception import CASTS, Call, register
 from ..dispatch.state import AUTOCAST, INFERENCE, state
-from ..types.dtype import dtype as DType, float32, float64
-from .settings import Settings, settings
+from ..types.dtype import bfloat16, dtype as DType, float16, float32, float64
+
+# Device types that have autocast -> the dtype of a region that names none.
+DEFAULT_DTYPES: dict[str, DType] = {
+    "cpu": bfloat16,
+    "cuda": float16,
+    "mps": float16,
+    "xpu": float16,
+    "ipu": float16,
+    "mtia": float16,
+    "xla": bfloat16,
+    "hpu": bfloat16,
+    "maia": bfloat16,
+}
+
+
+class Settings:
+    """Autocast settings of one thread. For the CPU, "enabled" is the AUTOCAST bit of the thread's flags.
+
+    Attributes:
+        dtypes: device type -> dtype of lower precision.
+        others: device types other than the CPU that have autocast enabled.
+        nesting: number of open regions.
+        caches: whether casts of parameters are kept until the outermost region ends.
+        casts: (id of a parameter, dtype) -> (the parameter, its cast). The cast's history keeps the parameter alive,
+            so the id stays valid until the outermost region ends.
+    """
+
+    def __init__(self) -> None:
+        self.dtypes = dict(DEFAULT_DTYPES)
+        self.others: set[str] = set()
+        self.nesting = 0
+        self.caches = True
+        self.casts: dict[tuple[int, DType], tuple[Any, Any]] = {}
+
+
+def settings() -> Settings:
+    """Return this thread's settings."""
+    found = state.autocast
+    if found is None:
+        found = state.autocast = Settings()
+    return found
 
 
 def answer(call: Call) -> Any:
-    """What autocast says to an intercepted call; NotImplemented if it casts nothing in it."""
+    """Cast the arguments of an intercepted call and run it; NotImplemented if there is nothing to cast."""
     flags = state.flags
     if not flags & AUTOCAST or call.out is not None:
         return NotImplemented
@@ -43,8 +83,7 @@ register(CASTS, answer)
 
 
 def rule_of(wrapper: Any) -> str | None:
-    """What the key `autocast` of an operator's entry says; None without it, and for operators of gradloom.library,
-    which cast for themselves.
+    """Return the `autocast` key of an operator's entry, or None. Operators of gradloom.library cast for themselves.
 
     Args:
         wrapper: the operator's generated function.
@@ -54,14 +93,14 @@ def rule_of(wrapper: Any) -> str | None:
 
 
 def cast_by(rule: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of an operator, cast by a rule of the YAML key `autocast`.
+    """Cast an operator's arguments by a rule of the YAML key `autocast`.
 
     Args:
         rule: "lower_precision", "fp32" or "promote".
-        args: any values; the floating tensors among them and in lists are cast, those in double precision are not.
+        args: any values. Floating-point tensors, also those in lists, are cast; float64 tensors are not.
 
     Raises:
-        RuntimeError: if the rule is to promote, and an argument has the lower precision that the region has not.
+        RuntimeError: for "promote", if an argument has the 16-bit dtype that is not the region's.
     """
     found = settings()
     lower = found.dtypes["cpu"]
@@ -73,17 +112,17 @@ def cast_by(rule: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def widest(lower: DType, args: tuple[Any, ...]) -> DType:
-    """The widest floating dtype among the tensors of some arguments, at least the region's.
+    """Return the widest floating dtype among `lower` and the tensors in `args`.
 
     Raises:
-        RuntimeError: if one is of another 16-bit dtype than the region's: neither holds the other's values.
+        RuntimeError: if a tensor has the other 16-bit dtype, which cannot represent the values of `lower`.
     """
     found = {t.dtype for t in _tensors(args) if _is_floating(t)}
     for dtype in found:
         if dtype not in (lower, float32, float64):
             raise RuntimeError(
-                f"Unexpected floating ScalarType: autocast to {lower} was given a tensor of {dtype}, "
-                "and neither dtype holds the values of the other. Cast the tensor first, such as by "
+                f"Unexpected floating ScalarType: autocast to {lower} got a tensor of {dtype}, "
+                "and neither dtype can represent the values of the other. Cast the tensor first, for example with "
                 f".to({lower})."
             )
     return next((dtype for dtype in (float64, float32) if dtype in found), lower)
@@ -102,7 +141,7 @@ def _is_floating(tensor: Any) -> bool:
 
 
 def _cast(value: Any, dtype: DType, lower: DType, found: Settings) -> Any:
-    """A tensor in the dtype, or a list of them; any other value, and what is not to be cast, as it is."""
+    """Return a tensor, or a list of tensors, in `dtype`; return anything else unchanged."""
     if not isinstance(value, ops.Tensor):
         if value.__class__ in (tuple, list):
             return type(value)([_cast(v, dtype, lower, found) for v in value])

@@ -1,10 +1,10 @@
-"""`GradScaler`: gradients of a scaled loss, so that small ones do not vanish in float16.
+"""`GradScaler`: scale the loss so that small gradients do not underflow in float16.
 
 Note [Gradient scaling]
-float16 has no number between 0 and 6e-8, and the gradients of a loss are often smaller. The loss is multiplied by a
-large number, the scale, and so are all gradients; before the optimizer steps they are divided by it. Where the scale
-was too large, some gradient is infinite or NaN: that step is left out and the scale made smaller. Where a number of
-steps went well in succession, it is made larger. bfloat16 has float32's range and needs none of this.
+The smallest positive float16 is 6e-8, and gradients are often smaller. The loss is multiplied by a large number, the
+scale, and with it all gradients; they are divided by the scale before the optimizer steps. If the scale was too large,
+some gradient is infinite or NaN: that step is skipped and the scale decreases. After a number of good steps in
+succession it increases. bfloat16 has float32's range and needs no scaling.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(enum.Enum):
-    """What has been done with an optimizer since the last update."""
+    """What happened to an optimizer since the last update."""
 
     READY = 0
     UNSCALED = 1
@@ -41,7 +41,7 @@ def _fresh() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Scales the loss before backward, and the gradients back before the optimizer's step.
+    """Scale the loss before backward, and unscale the gradients before the optimizer's step.
 
         scaler = GradScaler("cpu")
         for input, target in data:
@@ -49,20 +49,19 @@ class GradScaler:
             with autocast("cpu", dtype=torch.float16):
                 loss = loss_fn(model(input), target)
             scaler.scale(loss).backward()
-            scaler.step(optimizer)      # left out if a gradient is infinite or NaN
+            scaler.step(optimizer)      # skipped if a gradient is infinite or NaN
             scaler.update()
 
     Args:
-        device: where the parameters are: "cpu". With "cuda", PyTorch's default, the scaler is disabled and a warning
-            says so.
-        init_scale: the first scale.
-        growth_factor: what the scale is multiplied by after `growth_interval` steps without infinite gradients.
-        backoff_factor: what it is multiplied by after a step that was left out.
+        device: device of the parameters: "cpu". "cuda", PyTorch's default, disables the scaler with a warning.
+        init_scale: initial scale.
+        growth_factor: factor of the scale after `growth_interval` good steps in succession; greater than 1.
+        backoff_factor: factor of the scale after a skipped step; less than 1.
         growth_interval: see growth_factor.
-        enabled: if False, `scale` and `unscale_` do nothing, and `step` calls the optimizer's.
+        enabled: if False, `scale` and `unscale_` do nothing and `step` calls the optimizer's step.
 
     Raises:
-        AssertionError: if the growth factor is not larger than 1, or the backoff factor not smaller.
+        AssertionError: if growth_factor is not greater than 1, or backoff_factor not less than 1.
     """
 
     def __init__(
@@ -96,10 +95,13 @@ class GradScaler:
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
 
     def scale(self, outputs: Any) -> Any:
-        """The outputs, multiplied by the scale.
+        """Multiply outputs by the scale.
 
         Args:
-            outputs: a Tensor, or an iterable of them, also nested.
+            outputs: a Tensor, or a (nested) iterable of Tensors.
+
+        Returns:
+            Tensors of the same shapes, in containers of the same types; a `map` for other iterables.
 
         Raises:
             ValueError: for anything else.
@@ -117,15 +119,15 @@ class GradScaler:
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, such as to clip them before `step`.
+        """Divide the gradients of an optimizer's parameters by the scale, for example to clip them before `step`.
 
         Args:
-            optimizer: holds the parameters.
+            optimizer: the optimizer of the parameters.
 
         Raises:
-            RuntimeError: if that was done already since the last `update`, or `step` was.
+            RuntimeError: if `unscale_` or `step` was already called for it since the last `update`.
             AssertionError: if nothing was scaled.
-            ValueError: for gradients in float16: parameters have to be float32, which autocast leaves them.
+            ValueError: for float16 gradients: parameters must be float32; autocast keeps them so.
         """
         if not self._enabled:
             return
@@ -140,9 +142,9 @@ class GradScaler:
         found["stage"] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any, inverse: Tensor | None, allow_fp16: bool = False) -> dict[Any, Tensor]:
-        """Whether some gradient is infinite or NaN, as 1.0 or 0.0, by device; multiplies them by `inverse`.
+        """Multiply the gradients by `inverse`; return {device: 1.0 if one is infinite or NaN, else 0.0}.
 
-        Empty if there are no gradients at all.
+        The result is empty if there are no gradients.
         """
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype is float16 for g in grads):
@@ -160,17 +162,17 @@ class GradScaler:
         return {grads[0].device: tensor(float(any(bad)))}
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the optimizer's step, unless a gradient is infinite or NaN; scales gradients back before, if nobody did.
+        """Unscale the gradients if `unscale_` did not, and call the optimizer's step unless one is infinite or NaN.
 
         Args:
-            optimizer: one whose parameters have the gradients of a scaled loss.
-            args, kwargs: for its step.
+            optimizer: the optimizer; its parameters have the gradients of a scaled loss.
+            args, kwargs: arguments of its step.
 
         Returns:
-            What its step returns; None where it was left out.
+            The result of its step; None if the step was skipped.
 
         Raises:
-            RuntimeError: if that was done already since the last `update`, or for a closure.
+            RuntimeError: if `step` was already called for it since the last `update`, or for a closure.
             AssertionError: if nothing was scaled, or no parameter has a gradient.
         """
         if not self._enabled:
@@ -196,9 +198,9 @@ class GradScaler:
         return result
 
     def _step_of_aware(self, optimizer: Any, found: dict[str, Any], args: tuple, kwargs: dict) -> Any:
-        """The step of an optimizer that scales back and looks for infinite gradients itself.
+        """Call the step of an optimizer that unscales and checks gradients itself.
 
-        It reads `grad_scale`, None if the gradients are scaled back already, and `found_inf`.
+        It reads its attributes `grad_scale` (None if the gradients are already unscaled) and `found_inf`.
         """
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             warnings.warn(
@@ -219,15 +221,14 @@ class GradScaler:
             del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Make the scale smaller if a step was left out, larger if enough steps were not.
+        """Decrease the scale after a skipped step; increase it after `growth_interval` good steps.
 
         Args:
-            new_scale: the scale to go on with instead, a float or a float32 Tensor of one element that requires no
-                grad.
+            new_scale: the new scale instead: a float, or a float32 Tensor of one element that does not require grad.
 
         Raises:
-            AssertionError: if nothing was scaled, or no gradients were looked at, since the last update; or for another
-                new scale.
+            AssertionError: if nothing was scaled or no gradients were checked since the last update; or if `new_scale`
+                is anything else.
         """
         if not self._enabled:
             return
@@ -277,7 +278,7 @@ class GradScaler:
         )
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
-        """Look for infinite gradients without scaling them back."""
+        """Check the gradients without unscaling them."""
         self._check_scale("_check_inf_per_device")
         found = self._per_optimizer_states[id(optimizer)]
         found["found_inf_per_device"] = self._unscale(optimizer, None, allow_fp16=True)
@@ -287,59 +288,59 @@ class GradScaler:
         return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
 
     def _get_growth_tracker(self) -> int:
-        """How many steps in succession went well."""
+        """Return the number of good steps in succession."""
         if not self._enabled:
             return 0
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
 
     def get_scale(self) -> float:
-        """The scale; 1.0 if the scaler is disabled."""
+        """Return the scale; 1.0 if the scaler is disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied by when it grows."""
+        """Return the growth factor."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by when it grows.
+        """Set the growth factor.
 
         Args:
-            new_factor: a number larger than 1.
+            new_factor: a number greater than 1.
         """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by after infinite gradients."""
+        """Return the backoff factor."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by after infinite gradients.
+        """Set the backoff factor.
 
         Args:
-            new_factor: a number smaller than 1.
+            new_factor: a number less than 1.
         """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many good steps in succession the scale grows."""
+        """Return the number of good steps in succession after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many good steps in succession the scale grows.
+        """Set the number of good steps in succession after which the scale grows.
 
         Args:
-            new_interval: how many.
+            new_interval: the number of steps.
         """
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether the scaler scales."""
+        """Return whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and what decides about its growth; empty if the scaler is disabled. Save it after `update`."""
+        """Return the scale and what controls its growth; {} if the scaler is disabled. Call it after `update`."""
         if not self._enabled:
             return {}
         return {
@@ -351,13 +352,13 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the state of another scaler.
+        """Load the state of another scaler.
 
         Args:
-            state_dict: what its `state_dict` returned.
+            state_dict: the result of its `state_dict`.
 
         Raises:
-            RuntimeError: if that is empty, as a disabled scaler's is.
+            RuntimeError: if it is empty, as a disabled scaler's is.
         """
         if not self._enabled:
             return
@@ -392,6 +393,6 @@ class GradScaler:
 
 
 def _require(condition: bool, message: str) -> None:
-    """Raise AssertionError, which PyTorch raises here, also where Python leaves out assert statements."""
+    """Raise AssertionError, as PyTorch does here, even under `python -O`."""
     if not condition:
         raise AssertionError(message)

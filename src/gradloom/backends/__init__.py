@@ -1,5 +1,5 @@
-"""What programs ask and set about libraries that PyTorch computes with. gradloom computes with NumPy: flags keep what
-they were told, and nothing depends on them; `is_available()` is True only for what is there."""
+"""Flags of the libraries that PyTorch computes with. gradloom computes with NumPy: flags keep their values and have no
+effect; `is_available()` is True only for a library that is present."""
 
 from __future__ import annotations
 

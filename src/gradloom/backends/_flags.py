@@ -1,4 +1,4 @@
-"""Setting several flags of a module for the length of a `with` block."""
+"""Set several flags of a module for the length of a `with` block."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @contextmanager
 def flags_of(module: str, wanted: dict[str, Any]) -> Iterator[None]:
-    """Set variables of a module, and give them back what they were.
+    """Set variables of a module within the block, and restore them after it.
 
     Args:
-        module: its name.
-        wanted: name of a variable -> value; None leaves it.
+        module: name of the module.
+        wanted: variable -> value; None leaves the variable as it is.
     """
     names = vars(sys.modules[module])
     before = {name: names[name] for name, value in wanted.items() if value is not None}

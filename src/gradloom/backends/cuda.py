@@ -1,6 +1,8 @@
-"""What programs set about NVIDIA's GPUs, of which there are none; nothing depends on it."""
+"""Flags for NVIDIA GPUs, of which there are none; they have no effect."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 
 class _Matmul:
@@ -14,49 +16,30 @@ class _Matmul:
 
 
 matmul: _Matmul = _Matmul()
-_sdp = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Whether gradloom could use a GPU: False."""
+    """Return False: gradloom cannot use a GPU."""
     return False
 
 
-def flash_sdp_enabled() -> bool:
-    """What enable_flash_sdp was told."""
-    return _sdp["flash"]
+def _sdp_flag(name: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
+    """Make the getter and the setter of a flag that allows one implementation of attention."""
+    flag = True
+
+    def get() -> bool:
+        return flag
+
+    def enable(enabled: bool) -> None:
+        nonlocal flag
+        flag = enabled
+
+    get.__name__, enable.__name__ = f"{name}_sdp_enabled", f"enable_{name}_sdp"
+    get.__doc__, enable.__doc__ = f"Return the flag of {name} attention.", f"Set the flag of {name} attention."
+    return get, enable
 
 
-def enable_flash_sdp(enabled: bool) -> None:
-    """Allow one way of computing attention on a GPU."""
-    _sdp["flash"] = enabled
-
-
-def math_sdp_enabled() -> bool:
-    """What enable_math_sdp was told."""
-    return _sdp["math"]
-
-
-def enable_math_sdp(enabled: bool) -> None:
-    """Allow one way of computing attention on a GPU."""
-    _sdp["math"] = enabled
-
-
-def mem_efficient_sdp_enabled() -> bool:
-    """What enable_mem_efficient_sdp was told."""
-    return _sdp["mem_efficient"]
-
-
-def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow one way of computing attention on a GPU."""
-    _sdp["mem_efficient"] = enabled
-
-
-def cudnn_sdp_enabled() -> bool:
-    """What enable_cudnn_sdp was told."""
-    return _sdp["cudnn"]
-
-
-def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow one way of computing attention on a GPU."""
-    _sdp["cudnn"] = enabled
+flash_sdp_enabled, enable_flash_sdp = _sdp_flag("flash")
+math_sdp_enabled, enable_math_sdp = _sdp_flag("math")
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = _sdp_flag("mem_efficient")
+cudnn_sdp_enabled, enable_cudnn_sdp = _sdp_flag("cudnn")

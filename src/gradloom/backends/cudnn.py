@@ -1,4 +1,4 @@
-"""NVIDIA's library for neural networks, which is not there. Its flags may be set; nothing depends on them."""
+"""cuDNN, which is not present. Its flags can be set and have no effect."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ fp32_precision: str = "none"
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def version() -> int | None:
-    """None: it is not there."""
+    """Return None."""
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether it computes with a tensor: False.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return False: it computes with no tensor."""
     return False
 
 
@@ -42,15 +38,5 @@ def flags(
     allow_tf32: bool | None = True,
     fp32_precision: str = "none",
 ) -> AbstractContextManager[None]:
-    """A `with` block in which the flags of this module are others."""
-    return flags_of(
-        __name__,
-        {
-            "enabled": enabled,
-            "benchmark": benchmark,
-            "benchmark_limit": benchmark_limit,
-            "deterministic": deterministic,
-            "allow_tf32": allow_tf32,
-            "fp32_precision": fp32_precision,
-        },
-    )
+    """Set the flags of this module within a `with` block; None leaves a flag as it is."""
+    return flags_of(__name__, dict(locals()))

@@ -1,10 +1,10 @@
-"""Intel's library for linear algebra."""
+"""Intel's MKL."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Whether NumPy's BLAS is this one."""
+    """Return whether NumPy's BLAS is MKL."""
     import numpy as np
 
     blas = np.show_config(mode="dicts")["Build Dependencies"].get("blas", {})

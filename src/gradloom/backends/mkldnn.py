@@ -1,4 +1,4 @@
-"""oneDNN, which gradloom does not use. Its flags may be set; nothing depends on them."""
+"""oneDNN, which gradloom does not use. Its flags can be set and have no effect."""
 
 from __future__ import annotations
 
@@ -13,20 +13,12 @@ fp32_precision: str = "none"
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> AbstractContextManager[None]:
-    """A `with` block in which the flags of this module are others."""
-    return flags_of(
-        __name__,
-        {
-            "enabled": enabled,
-            "deterministic": deterministic,
-            "allow_tf32": allow_tf32,
-            "fp32_precision": fp32_precision,
-        },
-    )
+    """Set the flags of this module within a `with` block."""
+    return flags_of(__name__, dict(locals()))

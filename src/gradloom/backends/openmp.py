@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False

@@ -1,4 +1,4 @@
-"""The package opt_einsum, which `einsum` does not need: the order in which it multiplies is its own."""
+"""The package opt_einsum, which gradloom does not use: `einsum` chooses the order of its products itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ strategy: str | None = None
 
 
 def is_available() -> bool:
-    """False: it is not asked."""
+    """Return False."""
     return False
 
 
 def get_opt_einsum() -> Any:
-    """None: it is not asked."""
+    """Return None."""
     return None

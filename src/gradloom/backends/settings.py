@@ -1,22 +1,19 @@
-"""What programs set for a whole process, and what warns only once.
+"""Settings of the whole process, and warnings that are given once.
 
-Most of these switches choose between implementations that gradloom does not have two of: they keep what they were told,
-so that code which sets and asks works, and say in their documentation whether anything depends on them.
+Most of these settings choose between implementations of which gradloom has one. They keep their values, so that code
+which sets and reads them works; each docstring says whether the setting has an effect.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..types.device import CPU, check_device, device as device_class
 
-if TYPE_CHECKING:
-    pass
-
 
 class OutOfMemoryError(RuntimeError):
-    """What an accelerator raises that has no memory left; a name for `except`. Here, NumPy raises MemoryError."""
+    """Raised by accelerators that are out of memory; a name for `except`. Here, NumPy raises MemoryError."""
 
     __module__ = "gradloom"
 
@@ -31,16 +28,16 @@ class _Settings:
 
 
 _settings = _Settings()
-_given: set[str] = set()  # keys of warnings that were given; bounded by the calls of warn_once in this library
+_given: set[str] = set()  # keys of warnings already given; bounded by the calls of warn_once in this library
 
 
 def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
-    """Warn, but only the first time, unless set_warn_always(True) was called.
+    """Warn the first time only, unless set_warn_always(True) was called.
 
     Args:
-        key: what the warning is about.
+        key: identifies the warning.
         message: the text.
-        stacklevel: whose line it points at, counted from the caller of this function.
+        stacklevel: frame that the warning points to, counted from the caller of this function.
     """
     if key not in _given or _settings.warn_always:
         _given.add(key)
@@ -48,10 +45,10 @@ def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
 
 
 def set_warn_always(b: bool) -> None:
-    """Whether warnings that are given only once are given each time.
+    """Set whether warnings that are normally given once are given every time.
 
     Args:
-        b: True or False; False at first.
+        b: the value; False initially.
     """
     if not isinstance(b, bool):
         raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
@@ -59,7 +56,7 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What set_warn_always was told."""
+    """Return the value of set_warn_always."""
     return _settings.warn_always
 
 
@@ -72,23 +69,23 @@ def _check_bool(name: str, value: Any) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask that operators give the same results each time, which gradloom's always do: nothing depends on it.
+    """Ask for deterministic operators. gradloom's always are: no effect.
 
     Args:
-        mode: True or False.
-        warn_only: whether an operator that cannot would warn instead of raising.
+        mode: whether to ask for it.
+        warn_only: whether a nondeterministic operator would warn instead of raising.
     """
     _check_bool("use_deterministic_algorithms", mode)
     _settings.deterministic, _settings.warn_only = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What use_deterministic_algorithms was told."""
+    """Return the `mode` of use_deterministic_algorithms."""
     return _settings.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether use_deterministic_algorithms was told to warn only."""
+    """Return the `warn_only` of use_deterministic_algorithms."""
     return _settings.warn_only
 
 
@@ -96,13 +93,14 @@ _MODES = ("default", "warn", "error")
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """As use_deterministic_algorithms, as one number or word.
+    """Set both arguments of use_deterministic_algorithms at once.
 
     Args:
         debug_mode: "default" or 0, "warn" or 1, "error" or 2.
 
     Raises:
-        RuntimeError: for anything else.
+        TypeError: if it is neither an int nor a str.
+        RuntimeError: for another value.
     """
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -115,7 +113,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 for "default", 1 for "warn", 2 for "error"."""
+    """Return 0 for "default", 1 for "warn", 2 for "error"."""
     return (1 if _settings.warn_only else 2) if _settings.deterministic else 0
 
 
@@ -123,10 +121,10 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exact products of float32 matrices have to be. They are computed in float32: nothing depends on it.
+    """Set the precision of float32 matrix products. They are always computed in float32: no effect.
 
     Args:
-        precision: "highest", "high" or "medium"; another word changes nothing, with a warning.
+        precision: "highest", "high" or "medium"; anything else warns and changes nothing.
     """
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
@@ -140,25 +138,25 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What set_float32_matmul_precision was told; "highest" at first."""
+    """Return the value of set_float32_matmul_precision; "highest" initially."""
     return _settings.matmul_precision
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Whether the processor takes denormal numbers for zero, which NumPy does not let one choose.
+    """Ask the processor to flush denormal numbers to zero, which NumPy cannot.
 
     Args:
-        mode: True or False.
+        mode: whether to flush.
 
     Returns:
-        False: it was not done.
+        False: the mode was not changed.
     """
     _check_bool("set_flush_denormal", mode)
     return False
 
 
 def set_num_threads(int: int) -> None:
-    """How many threads one operator may use.
+    """Set the number of threads that one operator may use.
 
     Args:
         int: a positive number.
@@ -174,14 +172,14 @@ def set_num_threads(int: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads one operator may use."""
+    """Return the number of threads that one operator may use."""
     from ..kernels._common.threads import get_num_threads
 
     return get_num_threads()
 
 
 def set_num_interop_threads(int: int) -> None:
-    """How many operators may run at once. Each runs in the thread that calls it: nothing depends on it.
+    """Set how many operators may run at once. Each runs in the thread that calls it: no effect.
 
     Args:
         int: a positive number.
@@ -195,7 +193,7 @@ def set_num_interop_threads(int: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """What set_num_interop_threads was told; as many as get_num_threads() at first."""
+    """Return the value of set_num_interop_threads; get_num_threads() initially."""
     return _settings.interop_threads or get_num_threads()
 
 
@@ -203,10 +201,10 @@ def get_num_interop_threads() -> int:
 
 
 def set_default_device(device: Any) -> None:
-    """Where tensors are made that are not told where.
+    """Set the device of new tensors.
 
     Args:
-        device: the CPU, or None for it.
+        device: the CPU; None means the CPU.
 
     Raises:
         RuntimeError: for any other device: gradloom computes on the CPU.
@@ -216,33 +214,13 @@ def set_default_device(device: Any) -> None:
 
 
 def get_default_device() -> device_class:
-    """What set_default_device was told; the CPU at first."""
+    """Return the value of set_default_device; the CPU initially."""
     return _settings.device
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """False: nothing is compiled."""
+    """Return False: nothing is compiled."""
     return False
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-def typename(obj: Any, /) -> str:
-    """The name of an object's type, with its module; of a tensor, PyTorch's old name, such as torch.FloatTensor.
-
-    Args:
-        obj: anything; of a class or a function, its own name.
-    """
-    from ..core.tensor import Tensor
-
-    if isinstance(obj, Tensor):
-        return str(obj.type())
-    named = obj if hasattr(obj, "__qualname__") else type(obj)
-    module = getattr(named, "__module__", "") or ""
-    if module in ("", "builtins"):
-        return named.__qualname__
-    return f"{module}.{named.__qualname__}"
 
 
 __all__ = [

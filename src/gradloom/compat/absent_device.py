@@ -1,4 +1,4 @@
-"""What the modules of kinds of devices that are not there have in common."""
+"""What the modules of absent device types (cuda, mps, mtia, xpu) have in common."""
 
 from __future__ import annotations
 
@@ -6,34 +6,27 @@ from typing import Any
 
 
 def is_available() -> bool:
-    """Whether there is such a device: False."""
+    """Return False: gradloom computes on the CPU."""
     return False
 
 
 def device_count() -> int:
-    """How many there are: none."""
+    """Return 0."""
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Seed their generators, of which there are none.
-
-    Args:
-        seed: a number.
-    """
+    """Do nothing: there is no generator to seed."""
 
 
 def empty_cache() -> None:
-    """Give memory back that is held for them: none is."""
+    """Do nothing: there is no cached memory."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for what one computes.
-
-    Args:
-        device: which.
+    """Refuse to wait for a device.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: always.
     """
     raise RuntimeError("there is no such device: gradloom computes on the CPU. Ask is_available() first")

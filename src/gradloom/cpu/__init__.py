@@ -1,4 +1,4 @@
-"""The CPU as a device: the names that programs ask every device about."""
+"""The CPU as a device: the functions that PyTorch has for every device type."""
 
 from __future__ import annotations
 
@@ -11,45 +11,33 @@ __all__ = ["current_device", "device_count", "is_available", "is_initialized", "
 
 
 def is_available() -> bool:
-    """Whether there is a CPU: True."""
+    """Return True."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether it can be used: True."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """How many there are: one, whatever its number of cores."""
+    """Return 1, whatever the number of cores."""
     return 1
 
 
 def current_device() -> str:
-    """The device that new tensors are on: "cpu"."""
+    """Return "cpu"."""
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """Do nothing: there is one device.
-
-    Args:
-        device: what to use from now on.
-    """
+    """Do nothing: there is one device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: operators have computed their results when they return.
-
-    Args:
-        device: what to wait for.
-    """
+    """Do nothing: an operator has computed its result when it returns."""
 
 
 def stream(stream: Any) -> contextlib.AbstractContextManager[None]:
-    """A context that changes nothing: operators run in the order of the program.
-
-    Args:
-        stream: what to run them in.
-    """
+    """Return a context that changes nothing: operators run in program order."""
     return contextlib.nullcontext()

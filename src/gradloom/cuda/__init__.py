@@ -1,9 +1,11 @@
-"""The GPUs that are not there: what programs ask before they use one, and clear errors for the rest."""
+"""NVIDIA GPUs, of which there are none: the questions programs ask first have answers, the rest raises."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ..compat.absent_device import device_count, empty_cache, is_available, manual_seed
 from ..types.device import no_gpu
 from . import amp as amp
 
@@ -26,13 +28,8 @@ __all__ = [
 ]
 
 
-def is_available() -> bool:
-    """Whether there is a GPU to compute on: False, gradloom computes on the CPU."""
-    return False
-
-
 def _no_class(name: str) -> Any:
-    """A class of tensors on GPUs: nothing is an instance, and calling it raises TypeError."""
+    """Make a class of GPU tensors: it has no instances, and calling it raises TypeError."""
 
     def refuse(cls: Any, *data: Any, **options: Any) -> NoReturn:
         raise TypeError(f"type torch.cuda.{name} not available. {no_gpu()}")
@@ -52,123 +49,44 @@ def __getattr__(name: str) -> Any:
 
 
 def is_initialized() -> bool:
-    """Whether one has been used: False."""
+    """Return False: no GPU has been used."""
     return False
-
-
-def device_count() -> int:
-    """How many there are: none."""
-    return 0
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether they compute in bfloat16: False. The CPU does.
-
-    Args:
-        including_emulation: whether it counts if it is slow.
-    """
+    """Return False; the CPU computes in bfloat16."""
     return False
 
 
-def manual_seed(seed: int) -> None:
-    """Seed their generators, of which there are none.
-
-    Args:
-        seed: a number.
-    """
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all of them.
-
-    Args:
-        seed: a number.
-    """
-
-
 def get_rng_state_all() -> list[Any]:
-    """The states of their generators: none."""
+    """Return the states of the GPUs' generators: []."""
     return []
 
 
-def empty_cache() -> None:
-    """Give memory back that is held for them: none is."""
-
-
 def memory_allocated(device: Any = None) -> int:
-    """How many bytes tensors take on one: 0.
-
-    Args:
-        device: which.
-    """
+    """Return the bytes that tensors occupy on a GPU: 0."""
     return 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """How many bytes they took at most: 0.
-
-    Args:
-        device: which.
-    """
+    """Return the peak of `memory_allocated`: 0."""
     return 0
 
 
-def _refuse() -> NoReturn:
-    raise no_gpu()
+def _refused(name: str) -> Callable[..., NoReturn]:
+    """Make a function that raises AssertionError: it needs a GPU."""
+
+    def refuse(device: Any = None) -> NoReturn:
+        raise no_gpu()
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Raise AssertionError: there is no GPU."
+    return refuse
 
 
-def current_device() -> int:
-    """Which one is used.
-
-    Raises:
-        AssertionError: there is none.
-    """
-    _refuse()
-
-
-def set_device(device: Any) -> None:
-    """Use another one.
-
-    Args:
-        device: which.
-
-    Raises:
-        AssertionError: there is none.
-    """
-    _refuse()
-
-
-def synchronize(device: Any = None) -> None:
-    """Wait for what it computes.
-
-    Args:
-        device: which.
-
-    Raises:
-        AssertionError: there is none.
-    """
-    _refuse()
-
-
-def get_device_name(device: Any = None) -> str:
-    """Its name.
-
-    Args:
-        device: which.
-
-    Raises:
-        AssertionError: there is none.
-    """
-    _refuse()
-
-
-def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """What it is able to do.
-
-    Args:
-        device: which.
-
-    Raises:
-        AssertionError: there is none.
-    """
-    _refuse()
+manual_seed_all = manual_seed
+current_device: Callable[[], int] = _refused("current_device")
+set_device: Callable[[Any], None] = _refused("set_device")
+synchronize: Callable[..., None] = _refused("synchronize")
+get_device_name: Callable[..., str] = _refused("get_device_name")
+get_device_capability: Callable[..., tuple[int, int]] = _refused("get_device_capability")

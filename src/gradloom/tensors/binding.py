@@ -97,6 +97,13 @@ def bind() -> dict:
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
 
+def namespace(module: str) -> dict:
+    """Return the operators of a `python_module`, such as `linalg`, by their names there."""
+    from ..generated.namespaces import MODULES
+
+    return {name: getattr(_operators, operator) for name, operator in MODULES.get(module, {}).items()}
+
+
 def _lone_number(value):
     """A wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
     found = wrapped_number(value)

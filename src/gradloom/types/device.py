@@ -43,8 +43,8 @@ class device:
             index = int(number)
         elif colon or not name.isalpha():
             raise RuntimeError(f"Invalid device string: '{type}'")
-        if name not in _TYPES:
-            raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {name}")
+        if name not in TYPES:
+            raise RuntimeError(f"Expected one of {', '.join(TYPES)} device type at start of device string: {name}")
         if index is not None and index < 0:
             raise RuntimeError("Device index must not be negative")
         object.__setattr__(self, "type", name)
@@ -79,7 +79,7 @@ class device:
 
 
 # Types that have a name; there is only the first. Programs name others in code that they run where those exist.
-_TYPES = (
+TYPES = (
     "cpu",
     "cuda",
     "ipu",
