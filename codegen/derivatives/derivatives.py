@@ -21,8 +21,7 @@ from pathlib import Path
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.names import Resolved
 from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
-from ..operators.native_functions import NativeFunction, NativeFunctions, package_folder, parse_func
-from ..operators.variants import Variant
+from ..operators.native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
 from ..reading.text import Entry, Text
 from ..reading.yaml_files import load_entries
 from ..schema import FunctionSchema

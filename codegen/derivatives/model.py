@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..language.saving import OnArrays, needs
-from ..operators.native_functions import NativeFunction
-from ..operators.variants import Variant
+from ..operators.native_functions import NativeFunction, Variant
 from ..reading.text import Text
 from ..schema import FunctionSchema, Type
 

@@ -11,8 +11,8 @@ All errors of a file are collected and raised together.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
@@ -21,9 +21,19 @@ from ..language.reserved import check_names
 from ..reading.python_files import FunctionIndex
 from ..reading.text import Entry, Node, Source, Text
 from ..reading.yaml_files import load_entries
-from ..schema import FunctionSchema, SchemaError, parse
-from .keys import DEFAULT_FAMILY, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
-from .variants import Variant, ambiguous_pairs, derive, out_takes, out_words, schema_error, spell
+from ..schema import FunctionSchema, OperatorName, SchemaError, Type, parse
+from .keys import (
+    DEFAULT_FAMILY,
+    Batch,
+    Families,
+    batch_of,
+    check_domain,
+    check_keys,
+    out_takes,
+    out_words,
+    word_of,
+    words_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +254,7 @@ class _Loader:
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
-            out=out_words(entry, schema, derived),
+            out=out_words(entry, schema, any(v.kind in ("out", "copy_out") for v in derived)),
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
             batch=batch_of(entry, schema, self.rules),
@@ -372,3 +382,133 @@ def check_whole(functions: Collection[NativeFunction], known: Callable[[str], ob
                 )
             )
     return errors
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A derived operator. kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in
+    `autogen:`.
+    """
+
+    kind: str
+    schema: FunctionSchema
+    text: Text
+
+    @property
+    def name(self) -> str:
+        return str(self.schema.name)
+
+
+_MAKERS: dict[str, Callable[[FunctionSchema], FunctionSchema]] = {
+    "functional": FunctionSchema.as_functional,
+    "inplace": FunctionSchema.as_inplace,
+    "out": FunctionSchema.as_out,
+    "copy": FunctionSchema.as_copy,
+    "copy_out": lambda schema: schema.as_copy().as_out(),
+}
+
+
+def variant_names(name: OperatorName) -> dict[str, str]:
+    """The names that `autogen:` may give for an operator, and the kind of variant that each means.
+
+    The overload of the operator is kept (`add_.Tensor`, `add.Tensor_out`) or, where the name is free, left
+    out (`add_`, `add.out`), as PyTorch's file has it.
+    """
+    overload = name.overload
+    outs = [f"{overload}_out", "out"] if overload else ["out"]
+    names: dict[str, str] = {}
+    plain = replace(name, inplace=False)
+    copy = replace(plain, base=plain.base + "_copy")
+    for kind, base in (("functional", plain), ("inplace", replace(plain, inplace=True)), ("copy", copy)):
+        for kept in dict.fromkeys((overload, "")):
+            names.setdefault(str(replace(base, overload=kept)), kind)
+    for kind, base in (("out", plain), ("copy_out", copy)):
+        for out in outs:
+            names.setdefault(str(replace(base, overload=out)), kind)
+    return {n: kind for n, kind in names.items() if n != str(name)}
+
+
+def derive(schema: FunctionSchema, word: Text) -> Variant:
+    """The variant of `schema` that a word of `autogen:` names.
+
+    Raises SpecError at the word: no variant has that name, or the operator has no such variant.
+    """
+    names = variant_names(schema.name)
+    kind = names.get(word.value)
+    if kind is None:
+        possible = {n: k for n, k in names.items() if _is_possible(schema, k)}
+        close = did_you_mean(word.value, possible) if word.value != str(schema.name) else ""
+        hint = f"its variants are {', '.join(f'`{n}`' for n in possible)}" if possible else "it has no variants"
+        raise word.error(f"`{word.value}` is not a variant of `{schema.name}`", f"{close} {hint}".strip())
+    try:
+        derived = _MAKERS[kind](schema)
+    except SchemaError as error:
+        raise word.error(error.message, error.hint) from None
+    if derived == schema or (kind == "functional" and schema.kind == "functional"):
+        raise word.error(f"`{schema.name}` is that variant already", "remove it from `autogen:`")
+    return Variant(kind, replace(derived, name=OperatorName.parse(word.value)), word)
+
+
+def _is_possible(schema: FunctionSchema, kind: str) -> bool:
+    if kind == "functional" and schema.kind == "functional":
+        return False
+    try:
+        return _MAKERS[kind](schema) != schema
+    except SchemaError:
+        return False
+
+
+def schema_error(text: Text, error: SchemaError) -> SpecError:
+    """A SchemaError at its place in the file."""
+    return text.error(error.message, error.hint, error.offset, error.length)
+
+
+_SAME_IN_PYTHON = {"SymInt": "int", "SymBool": "bool", "DeviceIndex": "int"}
+
+# Positional parameters, how many of them are required, and keyword-only parameters: (name, type, required).
+CallShape = tuple[tuple[str, ...], int, frozenset[tuple[str, str, bool]]]
+
+
+def call_shape(schema: FunctionSchema) -> CallShape:
+    """What a call looks like to the code that picks an overload; names of positional arguments do not
+    count.
+    """
+    positional = [a for a in schema.inputs if not a.kwarg_only]
+    keywords = [a for a in schema.inputs if a.kwarg_only]
+    return (
+        tuple(_python_type(a.type) for a in positional),
+        sum(a.default is None for a in positional),
+        frozenset((a.name, _python_type(a.type), a.default is None) for a in keywords),
+    )
+
+
+def spell(schema: FunctionSchema) -> str:
+    """A call as a message shows it: `add(Tensor, Scalar)`."""
+    positional, required, _ = call_shape(schema)
+    parts = [t if i < required else f"[{t}]" for i, t in enumerate(positional)]
+    return f"{schema.name.name}({', '.join(parts)})"
+
+
+def ambiguous_pairs(group: Iterable[tuple[FunctionSchema, frozenset[str]]]) -> list[tuple[int, int]]:
+    """The positions (earlier, later) of overloads with equal calls, in a group of one Python name.
+
+    Each member comes with its variants ('function', 'method'); a function is never confused with a method. An
+    out variant shares the function of its functional form and is left out.
+    """
+    first: dict[tuple[str, CallShape], int] = {}
+    pairs = []
+    for i, (schema, variants) in enumerate(group):
+        if schema.kind == "out":
+            continue
+        shape = call_shape(schema)
+        earlier = [first[v, shape] for v in sorted(variants) if (v, shape) in first]
+        if earlier:
+            pairs.append((earlier[0], i))
+        for variant in variants:
+            first.setdefault((variant, shape), i)
+    return pairs
+
+
+def _python_type(type_: Type) -> str:
+    base = _SAME_IN_PYTHON.get(type_.base.name, type_.base.name)
+    return base + "[]" if type_.is_list else base

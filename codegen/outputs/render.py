@@ -25,8 +25,7 @@ from ..derivatives.specification import Specification, base
 from ..notation.equations import Notation, docstring
 from ..target import Target, own
 from ..wrappers.calls import module_alias
-from ..wrappers.nodes import NodeClass
-from ..wrappers.wrappers import PublicName, Wrapper, make_all, public_names
+from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
 from .stubs import package_stubs, render_stubs
 from .tables import batching_table, overload_table
 
