@@ -32,36 +32,18 @@ from ..reading.text import Entry, Node, Text, TextList
 from ..schema import FunctionSchema
 from .model import Output
 
-_DERIVATIVE_KEYS = {
-    "input": "self",
-    "x": "self",
-    "output": "result",
-    "out": "result",
-    "outputs": "result",
-    "jvp": "result",
-    "forward": "result",
-    "tangent": "result",
-    "y": "result",
+_FOREIGN_KEYS = {
+    **dict.fromkeys("input x".split(), "self"),
+    **dict.fromkeys("output out outputs jvp forward tangent y".split(), "result"),
 }
-_DERIVATIVE_HINTS = {
+_KEY_HINTS = {
     **dict.fromkeys(
-        ("backward", "vjp", "grad", "gradient", "formula", "derivative"),
+        "backward vjp grad gradient formula derivative".split(),
         "write a key for each input, such as `self:`, with the formula of its gradient",
     ),
     **dict.fromkeys(("func", "schema"), "in this file the schema is `name:`"),
     **dict.fromkeys(
-        (
-            "kernel",
-            "variants",
-            "autogen",
-            "tags",
-            "python_module",
-            "composite",
-            "family",
-            "type_promotion",
-            "domain",
-            "autocast",
-        ),
+        "kernel variants autogen tags python_module composite family type_promotion domain autocast".split(),
         "it belongs to the entry in native_functions.yaml",
     ),
 }
@@ -69,10 +51,10 @@ _DERIVATIVE_HINTS = {
 
 def derivative_key(word: str, known: Container[str]) -> str:
     """A hint about an unknown key of an entry in derivatives.yaml, which may have the keys `known`; '' for none."""
-    meant = _DERIVATIVE_KEYS.get(word)
+    meant = _FOREIGN_KEYS.get(word)
     if meant is not None and meant in known:
         return f"did you mean `{meant}`?"
-    return _DERIVATIVE_HINTS.get(word, "")
+    return _KEY_HINTS.get(word, "")
 
 
 NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differentiability", "node"

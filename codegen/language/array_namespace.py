@@ -162,44 +162,15 @@ def _parameters(path: tuple[str, ...]) -> list[str]:
 
 
 # PyTorch's names for what NumPy calls otherwise: functions, and methods or attributes of arrays.
-NUMPY_NAMES = {
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "neg": "negative",
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "cat": "concatenate",
-    "clamp": "clip",
-    "mm": "matmul",
-    "bmm": "matmul",
-    "mv": "matmul",
-    "permute": "transpose",
-    "unsqueeze": "expand_dims",
-    "bitwise_neg": "invert",
-    "norm": "linalg.norm",
-    "inv": "linalg.inv",
-    "det": "linalg.det",
-    "solve": "linalg.solve",
-    "svd": "linalg.svd",
-    "qr": "linalg.qr",
-    "cholesky": "linalg.cholesky",
-    "eigh": "linalg.eigh",
-    "rfft": "fft.rfft",
-    "float": "float64",
-    "int": "int64",
-    "double": "float64",
-    "long": "int64",
-    "cfloat": "complex64",
-    "gather": "take_along_axis",
-    "index_select": "take",
-    "expand": "broadcast_to",
-    "movedim": "moveaxis",
-}
+NUMPY_NAMES = dict(
+    pair.split("=")
+    for pair in """sub=subtract mul=multiply div=divide neg=negative eq=equal ne=not_equal lt=less le=less_equal
+    gt=greater ge=greater_equal cat=concatenate clamp=clip mm=matmul bmm=matmul mv=matmul permute=transpose
+    unsqueeze=expand_dims bitwise_neg=invert norm=linalg.norm inv=linalg.inv det=linalg.det solve=linalg.solve
+    svd=linalg.svd qr=linalg.qr cholesky=linalg.cholesky eigh=linalg.eigh rfft=fft.rfft float=float64 int=int64
+    double=float64 long=int64 cfloat=complex64 gather=take_along_axis index_select=take expand=broadcast_to
+    movedim=moveaxis""".split()
+)
 NUMPY_FORMS = {
     "rsqrt": "write `1 / xp.sqrt(x)`",
     "sigmoid": "write `1 / (1 + xp.exp(-x))`",

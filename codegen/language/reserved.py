@@ -46,16 +46,7 @@ PYTHON_NAMES = frozenset(
 )
 
 GENERATED_NAMES = MODULE_NAMES | LOCAL_NAMES | PYTHON_NAMES
-_OF_A_MODULE = MODULE_NAMES | {
-    "AttributeError",
-    "NotImplementedError",
-    "builtins",
-    "enumerate",
-    "len",
-    "object",
-    "tuple",
-    "zip",
-}
+_OF_A_MODULE = MODULE_NAMES.union("AttributeError NotImplementedError builtins enumerate len object tuple zip".split())
 
 # Variables derived from a name: `{}` is that of an argument or result.
 _DERIVED = (

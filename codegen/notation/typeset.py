@@ -29,15 +29,9 @@ _LATEX_GREEK = {"eps": "varepsilon", "epsilon": "varepsilon", "lambd": "lambda"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 SIGNS = {
-    "!=": ("≠", r"\ne"),
-    "<": ("<", "<"),
-    "<=": ("≤", r"\le"),
-    ">": (">", ">"),
-    ">=": ("≥", r"\ge"),
-    "=": ("=", "="),
-    "in": ("∈", r"\in"),
-    "not in": ("∉", r"\notin"),
-}
+    "!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">", ">"), ">=": ("≥", r"\ge"), "=": ("=", "="),
+    "in": ("∈", r"\in"), "not in": ("∉", r"\notin"),
+}  # fmt: skip
 _PLACE = re.compile(r"\{(\d)(!?)\}")
 _LAST_PLACE = re.compile(r"\{\d!?\}$")
 _PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})  # what names may have in them
@@ -53,6 +47,12 @@ class Form:
     text: str
 
 
+_KINDS = (
+    "symbol number word undefined gradient tangent sum product quotient power negative conj transpose adjoint matmul "
+    "call compare and or not cases tuple index slice each keyword partial mask"
+).split()
+
+
 class Style:
     """What both ways of writing share. Subclasses say how each kind looks."""
 
@@ -60,39 +60,7 @@ class Style:
 
     def __init__(self, forms: Mapping[str, Form], numbers: Mapping[str, Form]) -> None:
         self.forms, self.numbers = forms, numbers
-        self.rules: dict[str, Callable[[Expr], str]] = {
-            kind: getattr(self, f"_{kind}")
-            for kind in (
-                "symbol",
-                "number",
-                "word",
-                "undefined",
-                "gradient",
-                "tangent",
-                "sum",
-                "product",
-                "quotient",
-                "power",
-                "negative",
-                "conj",
-                "transpose",
-                "adjoint",
-                "matmul",
-                "call",
-                "compare",
-                "and",
-                "or",
-                "not",
-                "cases",
-                "tuple",
-                "index",
-                "slice",
-                "each",
-                "keyword",
-                "partial",
-                "mask",
-            )
-        }
+        self.rules: dict[str, Callable[[Expr], str]] = {kind: getattr(self, f"_{kind}") for kind in _KINDS}
 
     def write(self, e: Expr) -> str:
         return self.rules[e.kind](e)

@@ -101,7 +101,7 @@ def check_keys(entry: Entry) -> list[SpecError]:
         if name not in KEYS:
             hint = (
                 _PYTORCH_KEYS.get(name)
-                or NATIVE_KEYS.get(name)
+                or _FOREIGN_KEYS.get(name)
                 or did_you_mean(name, KEYS)
                 or "remove it; docs/yaml-language.md lists the keys"
             )
@@ -310,40 +310,26 @@ def _check_names(text: Text, schema: FunctionSchema, found: re.Match[str], argum
 
 
 # Keys of native_functions.yaml and of derivatives.yaml.
-NATIVE_KEYS = {
-    "name": "in this file the schema is `func:`",
-    "schema": "the schema is `func:`",
-    "op": "the schema is `func:`",
-    "module": "write `python_module:`",
-    "namespace": "write `python_module:`",
-    "method": "write `variants: method`",
-    "promotion": "write `type_promotion:`",
-    "dtype": "write `type_promotion:`",
-    "amp": "write `autocast:`",
+_FOREIGN_KEYS = {
+    **dict.fromkeys(("schema", "op"), "the schema is `func:`"),
+    **dict.fromkeys(("module", "namespace"), "write `python_module:`"),
+    **dict.fromkeys(("promotion", "dtype"), "write `type_promotion:`"),
     **dict.fromkeys(
-        ("impl", "implementation", "compute", "expression", "expr", "forward", "cpu", "CPU"),
+        "impl implementation compute expression expr forward cpu CPU".split(),
         "`kernel:` says what computes the operator",
     ),
     **dict.fromkeys(
-        (
-            "self",
-            "result",
-            "grad",
-            "backward",
-            "derivative",
-            "formula",
-            "jvp",
-            "vjp",
-            "gradient",
-            "output_differentiability",
-        ),
+        "self result grad backward derivative formula jvp vjp gradient output_differentiability".split(),
         "how it differentiates is an entry of derivatives.yaml",
     ),
     **dict.fromkeys(
-        ("doc", "docs", "description", "help", "comment"),
+        "doc docs description help comment".split(),
         "the docstring is made of the schema and the derivative; a comment starts with `#`",
     ),
-    **dict.fromkeys(("out", "inplace", "inplace_variant", "out_variant"), "write `autogen: name_, name.out`"),
+    **dict.fromkeys("out inplace inplace_variant out_variant".split(), "write `autogen: name_, name.out`"),
+    "name": "in this file the schema is `func:`",
+    "method": "write `variants: method`",
+    "amp": "write `autocast:`",
 }
 
 

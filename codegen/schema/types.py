@@ -25,29 +25,9 @@ BASE_TYPES = (
 SYMBOLS: dict[str, dict[str, int | None]] = {
     "int": {"Mean": 1, "Sum": 2},
     "ScalarType": dict.fromkeys(
-        (
-            "bool",
-            "uint8",
-            "int8",
-            "int16",
-            "short",
-            "int32",
-            "int",
-            "int64",
-            "long",
-            "float16",
-            "half",
-            "bfloat16",
-            "float32",
-            "float",
-            "float64",
-            "double",
-            "complex64",
-            "cfloat",
-            "complex128",
-            "cdouble",
-        )
-    ),  # fmt: skip
+        """bool uint8 int8 int16 short int32 int int64 long float16 half bfloat16 float32 float float64 double
+        complex64 cfloat complex128 cdouble""".split()
+    ),
     "MemoryFormat": dict.fromkeys(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")),
     "Layout": dict.fromkeys(("strided", "sparse_coo")),
 }
@@ -147,7 +127,7 @@ class Base(Type):
 
     def __post_init__(self) -> None:
         if self.name not in BASE_TYPES:
-            hint = TYPES.get(self.name) or did_you_mean(self.name, BASE_TYPES)
+            hint = _FOREIGN_TYPES.get(self.name) or did_you_mean(self.name, BASE_TYPES)
             hint = hint or f"the types are {', '.join(BASE_TYPES)}"
             raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint)
 
@@ -343,28 +323,17 @@ def _split_inplace(name: str) -> tuple[str, bool]:
 
 
 # Types of schemas.
-TYPES = {
-    "list": "write `Tensor[]`, `int[]` ...",
-    "List": "write `Tensor[]`, `int[]` ...",
-    "tuple": "write `int[]`",
-    "TensorList": "write `Tensor[]`",
-    "Tensors": "write `Tensor[]`",
-    "IntArrayRef": "write `int[]`",
-    "ArrayRef": "write `int[]`",
-    "ints": "write `int[]`",
-    "shape": "write `int[]`",
-    "Size": "write `int[]`",
+# What to write for types of C++, Python and NumPy.
+_FOREIGN_TYPES = {
+    **dict.fromkeys(("list", "List"), "write `Tensor[]`, `int[]` ..."),
+    **dict.fromkeys(("TensorList", "Tensors"), "write `Tensor[]`"),
+    **dict.fromkeys(("tuple", "IntArrayRef", "ArrayRef", "ints", "shape", "Size"), "write `int[]`"),
+    **dict.fromkeys(("number", "Number", "complex"), "write `Scalar`"),
+    **dict.fromkeys(("double", "float64", "float32"), "write `float`"),
+    **dict.fromkeys(("string", "string_view"), "write `str`"),
+    **dict.fromkeys(("Optional", "optional"), "write `Tensor?`, `int?` ..."),
+    **dict.fromkeys(("ndarray", "array"), "write `Tensor`"),
     "dtype": "write `ScalarType`",
-    "number": "write `Scalar`",
-    "Number": "write `Scalar`",
-    "complex": "write `Scalar`",
-    "double": "write `float`",
-    "float64": "write `float`",
-    "float32": "write `float`",
-    "string": "write `str`",
-    "string_view": "write `str`",
-    "Optional": "write `Tensor?`, `int?` ...",
-    "optional": "write `Tensor?`, `int?` ...",
     "device": "write `Device`",
     "layout": "write `Layout`",
     "memory_format": "write `MemoryFormat`",
@@ -373,6 +342,4 @@ TYPES = {
     "Any": "name the type: `Tensor`, `Scalar`, `int` ...",
     "void": "nothing is returned by `-> ()`",
     "self": "the type goes first: `Tensor self`",
-    "ndarray": "write `Tensor`",
-    "array": "write `Tensor`",
 }
