@@ -24,8 +24,8 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a finding, 2 wrong usage,
-    130 interrupted)."""
+    """Run the command and return the exit code: 0 fine, 1 an error in the YAML or a finding, 2 wrong usage, 130
+    interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(
         prog="gradloom", description="Generate gradloom's operators, and those of packages, from their YAML files."
@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"gradloom: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read the output has seen enough: `gradloom explain mul | head`
+    except BrokenPipeError:  # the reader closed the pipe: `gradloom explain mul | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
+    """Look the version up only when it is asked for."""
 
     def __init__(self, option_strings: list[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)

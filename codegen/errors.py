@@ -1,4 +1,4 @@
-"""The one exception that everything wrong in a YAML file becomes.
+"""The exceptions for errors in YAML files and on the command line, and the hints in them.
 
 derivatives.yaml:12:9: error: unknown name `exponant`
   self: grad * exponant
@@ -13,22 +13,22 @@ from difflib import get_close_matches
 
 _MARGIN = 60
 _WIDTH = 150
-MAX_ERRORS = 50  # of one run: who reads them all, and looking for what was meant takes time
+MAX_ERRORS = 50  # of one run; nobody reads more, and finding hints takes time
 
 
 def shorten(word: str, limit: int = 60) -> str:
-    """A word as a message quotes it: on one line, and not longer than `limit` characters."""
+    """Put a quoted word of a message on one line of at most `limit` characters."""
     word = " ".join(word.split())
     return word if len(word) <= limit else word[: limit - 3] + "..."
 
 
 def printable(text: str) -> str:
-    """Text without what a terminal would take for a command, and without what cannot be written as UTF-8."""
+    """Replace characters that a terminal would interpret, or that cannot be encoded as UTF-8."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class SpecError(Exception):
-    """Something is wrong in a specification file, at a place that the user can go to.
+    """An error in a specification file, with its place.
 
     path         the file as the user knows it
     line, col    counted from 1
@@ -51,7 +51,7 @@ class SpecError(Exception):
         return (self,)
 
     def _excerpt(self) -> list[str]:
-        """The source line with carets below the word; of a very long line the part around the word."""
+        """Return the source line with carets below the word; of a very long line, the part around the word."""
         text = "".join(c if c.isprintable() else " " if c in "\t\r\n" else "\N{REPLACEMENT CHARACTER}"
                        for c in self.source_line)  # fmt: skip
         start = self.col - 1
@@ -73,7 +73,7 @@ class SpecError(Exception):
 
 
 class SpecErrors(SpecError):
-    """Several errors, in the order of the files; its own position is that of the first."""
+    """Several errors, in the order of the files; its position is that of the first."""
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
         found = [e for group in errors for e in group.errors]
@@ -91,7 +91,7 @@ class SpecErrors(SpecError):
 
 
 def raise_all(errors: Iterable[SpecError]) -> None:
-    """Raises what was collected; does nothing where nothing was."""
+    """Raise the collected errors, if there are any."""
     found = [e for group in errors for e in group.errors]
     if len(found) == 1:
         raise found[0]
@@ -100,11 +100,11 @@ def raise_all(errors: Iterable[SpecError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """A hint that names the closest known word, or '' when none is as close as `cutoff` (1 is equal)."""
+    """Return a hint that names the closest known word, or '' if none is as close as `cutoff` (1 is equal)."""
     names = list(known)
     close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, cutoff)
     return f"did you mean `{close[0]}`?" if close else ""
 
 
 class UsageError(Exception):
-    """Something that the person at the command line can mend."""
+    """An error that the person at the command line can correct."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
-    """The --root option, which all commands share."""
+    """Add the --root option, which all commands share."""
     parser.add_argument(
         "--root",
         type=Path,

@@ -49,14 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(text: str) -> None:
-    """Print to an output that may lack the signs of mathematics, or may be closed early, as by `| head`."""
+    """Print to an output that may lack mathematical characters or be closed early, as by `| head`."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports an error at exit
 
 
 def _import_package(given: str | None) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..errors import SpecError, UsageError
-from ..operators.keys import ROOMS
+from ..operators.keys import SOURCE_FOLDERS
 from ..outputs.render import generated_files
 from ..target import FILES, PROJECT, Target, find_target, own
 from ..writing.folder import exclusive, write
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def generate(target: Target) -> None:
-    """Write the generated files of a target and say what that came to."""
+    """Write the generated files of a target and report how many changed."""
     assert target.output is not None
     start = time.perf_counter()
     with exclusive(target.output):
@@ -54,12 +54,12 @@ def generate(target: Target) -> None:
 
 
 def _generate_afresh(root: Path | None) -> None:
-    """Generate in a new process, which loads the generator as it is now."""
+    """Generate in a new process, which loads the generator's current code."""
     given = [] if root is None else ["--root", str(root)]
     subprocess.run([sys.executable, "-m", __package__.partition(".commands")[0], "generate", *given])
 
 
-INTERVAL = 0.2  # seconds between two looks, and how long the files must stay as they are before they are read
+INTERVAL = 0.2  # seconds between two looks, and for which files must be unchanged before they are read
 
 Stamps = dict[Path, tuple[int, int]]
 
@@ -82,7 +82,7 @@ def watch(
     """
     try:
         target = find()
-        loaded = _stamps(machinery(target))
+        loaded = _stamps(generator_files(target))
         stamps = sources(target) | loaded
         attempt(generate, target)
         print(f"watching {target.specification}; Ctrl-C ends it", flush=True)
@@ -94,7 +94,7 @@ def watch(
             while (later := _after(target, interval)) != stamps:
                 stamps = later
             print(f"{', '.join(_changed(before, stamps))} changed", flush=True)
-            if _stamps(machinery(target)) == loaded:
+            if _stamps(generator_files(target)) == loaded:
                 attempt(generate, target)
                 continue
             attempt(afresh)
@@ -107,7 +107,7 @@ def watch(
 
 
 def attempt(generate: Callable[..., None], *arguments: Target) -> None:
-    """Generate; what is wrong is printed instead of raised."""
+    """Generate; print errors instead of raising them."""
     try:
         generate(*arguments)
     except (SpecError, UsageError) as error:
@@ -117,29 +117,29 @@ def attempt(generate: Callable[..., None], *arguments: Target) -> None:
 
 
 def sources(target: Target) -> Stamps:
-    """The time and size of every file of the target that its generated code depends on."""
+    """Return the time and size of every file of the target that its generated code depends on."""
     assert target.source is not None
-    paths = [target.path(name) for name in FILES] + _rooms(target.source)
+    paths = [target.path(name) for name in FILES] + _source_files(target.source)
     if target.is_own:
         paths += target.source.glob("*.py")  # the stubs leave out what these declare by hand
     return _stamps(paths)
 
 
-def machinery(target: Target) -> list[Path]:
-    """The files that generation depends on, and that a process reads once."""
+def generator_files(target: Target) -> list[Path]:
+    """Return the files that generation depends on and that a process reads once."""
     generator = Path(__file__).parents[1]
     paths = [p for kind in ("*.py", "*.yaml", "*.jinja") for p in generator.rglob(kind)]
     if not target.is_own:
         assert target.source is not None
         below = own()
         assert below.source is not None
-        paths += [below.path(name) for name in FILES] + _rooms(below.source)
+        paths += [below.path(name) for name in FILES] + _source_files(below.source)
         paths += [folder / PROJECT for folder in target.source.parents if (folder / PROJECT).is_file()][:1]
     return paths
 
 
-def _rooms(folder: Path) -> list[Path]:
-    return [path for room in ROOMS for path in (folder / room).rglob("*.py")]
+def _source_files(folder: Path) -> list[Path]:
+    return [path for name in SOURCE_FOLDERS for path in (folder / name).rglob("*.py")]
 
 
 def _stamps(paths: Iterable[Path]) -> Stamps:
@@ -147,14 +147,14 @@ def _stamps(paths: Iterable[Path]) -> Stamps:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:  # gone, or being replaced: that is a change, too
+        except OSError:  # removed or being replaced: a change, too
             continue
         found[path] = status.st_mtime_ns, status.st_size
     return found
 
 
 def _all(target: Target) -> Stamps:
-    return sources(target) | _stamps(machinery(target))
+    return sources(target) | _stamps(generator_files(target))
 
 
 def _after(target: Target, interval: float) -> Stamps:
@@ -163,7 +163,7 @@ def _after(target: Target, interval: float) -> Stamps:
 
 
 def _found(find: Callable[[], Target], target: Target) -> Target:
-    """The target as it is now; the old one while its project file is wrong, which the generation has said."""
+    """Return the current target; the old one while its project file is wrong, which `generate` has reported."""
     try:
         return find()
     except UsageError:

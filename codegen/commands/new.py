@@ -43,10 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_ROOM = "new"
+_FOLDER = "new"
 _STANDS_FOR_NAME = "PACKAGE"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-# Namespaces of gradloom.ops that are taken, and what gradloom needs or stands in for.
+# Taken namespaces of gradloom.ops, and packages that gradloom needs or replaces.
 RESERVED = frozenset(
     "define register aten prim user gradloom torch numpy scipy yaml jinja2 pytest src test tests "
     "generated kernels formulas composite".split()
@@ -57,7 +57,7 @@ def check_name(name: str) -> None:
     """Refuse what cannot be the name of a package.
 
     Raises:
-        UsageError: and it says what to choose instead.
+        UsageError: with a name to choose instead.
     """
     if not _NAME.fullmatch(name):
         better = re.sub(r"\W+", "_", name).strip("_").lower()
@@ -108,9 +108,9 @@ def make(name: str, parent: Path) -> Path:
 def _write(name: str, folder: Path) -> None:
     ours = version("gradloom").split(".")
     facts = {"name": name, "version": ".".join(ours[:2]), "next_version": f"{ours[0]}.{int(ours[1]) + 1}"}
-    for template in sorted((TEMPLATES / _ROOM).rglob("*.jinja")):
+    for template in sorted((TEMPLATES / _FOLDER).rglob("*.jinja")):
         relative = template.relative_to(TEMPLATES).as_posix()
-        path = relative.removeprefix(f"{_ROOM}/").removesuffix(".jinja").replace(_STANDS_FOR_NAME, name)
+        path = relative.removeprefix(f"{_FOLDER}/").removesuffix(".jinja").replace(_STANDS_FOR_NAME, name)
         target = folder / (".gitignore" if path == "gitignore" else path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(fill(relative, **facts), encoding="utf-8", newline="\n")

@@ -32,7 +32,7 @@ from .model import DifferentiabilityInfo, DifferentiableFunction
 
 
 class Derivatives:
-    """All operators with their derivatives. `infos` are all nodes, `entries` those of the file by full name.
+    """All operators with their derivatives. `infos` has all nodes, `entries` the file's entries by full name.
 
     Iteration gives a DifferentiableFunction for each operator and derived variant, in the order of
     native_functions.yaml; `[]` and `in` go by full name.
@@ -57,14 +57,14 @@ class Derivatives:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> DifferentiableFunction:
-        """The operator or variant of that full name (`add_.Tensor`). Raises KeyError."""
+        """Return the operator or variant of that full name (`add_.Tensor`). Raises KeyError."""
         return self._by_name[name]
 
 
 def load(
     path: str | os.PathLike[str], functions: NativeFunctions, *, shown: str | None = None, package: Path | None = None
 ) -> Derivatives:
-    """Loads the derivatives of a YAML file and joins them to the operators.
+    """Load the derivatives of a YAML file and join them to the operators.
 
     path      the file
     functions the operators, from `native_functions.load`
@@ -79,7 +79,8 @@ def load(
 
 
 def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
-    """What formulas may call of a package: its helpers and its operators, in the module that code calls `home`."""
+    """Return what formulas may call of a package: its helpers and its operators, in the module that code
+    calls `home`."""
     infixes = {}
     for f in functions:
         if f.infix is not None:
@@ -97,7 +98,7 @@ def analyse_entries(
     *,
     replaces: bool = False,
 ) -> Derivatives:
-    """The derivatives of these entries, joined to the operators.
+    """Analyse entries and join their derivatives to the operators.
 
     home      what generated code calls the module of the operators
     replaces  whether the entries say `override: true`
@@ -108,7 +109,7 @@ def analyse_entries(
 
 
 def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSchema, tuple[str, ...], str]]:
-    """Every schema with the variants in which formulas may call it, and its namespace."""
+    """Yield every schema with the variants in which formulas may call it, and its namespace."""
     for function in functions:
         for schema in function.schemas:
             derived = {"functional": ("function",), "inplace": ("method",)}.get(schema.kind, ())
@@ -137,7 +138,7 @@ class _Loader:
         return join(self.functions, infos, self.home)
 
     def schema(self, entry: Entry) -> FunctionSchema:
-        """The operator that an entry is about, which both files must spell alike."""
+        """Return the schema of an entry's operator; both files must spell it alike."""
         text = entry.get(NAME)
         if not isinstance(text, Text) or not text.value.strip():
             hint = "write `- name: <schema>`, as in native_functions.yaml"
@@ -177,7 +178,7 @@ class _Loader:
             raise entry.keys[OVERRIDE].error(f"`{OVERRIDE}` for an operator of the same file's own", hint)
 
     def hint_for(self, schema: FunctionSchema) -> str:
-        """What to write for an operator that native_functions.yaml does not have."""
+        """Return the hint for an operator that native_functions.yaml does not have."""
         overloads = [
             str(s.name) for f in self.functions for s in f.schemas
             if s.name.name == schema.name.name and s.kind != "out"
@@ -191,7 +192,7 @@ class _Loader:
         return close or "add it to native_functions.yaml first"
 
     def infos(self, entry: Entry, schema: FunctionSchema) -> dict[str, DifferentiabilityInfo]:
-        """The analysed sections of an entry, by dispatch key."""
+        """Analyse the sections of an entry; the infos go by dispatch key."""
         found = {}
         for section in sections(entry, schema):
             info = analyse(section, schema, self.callables)
@@ -203,7 +204,7 @@ class _Loader:
         return found
 
     def check_node(self, node: str, section: Section) -> None:
-        """A node class has one entry."""
+        """Refuse a second entry for a node class."""
         place = section.node or section.place
         if node in self.nodes:
             hint = f"line {self.nodes[node]} has it; write another `node:`"
@@ -211,7 +212,7 @@ class _Loader:
         self.nodes[node] = place.line
 
     def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
-        """PyTorch's name for the node class: overloads are numbered in the order of the file."""
+        """Return PyTorch's name for the node class: overloads are numbered in the order of the file."""
         stem = node_stem(schema) + ("" if dispatch_key == DEFAULT else dispatch_key)
         number = self.counts.get(stem, 0)
         self.counts[stem] = number + 1
@@ -219,13 +220,13 @@ class _Loader:
 
 
 def node_stem(schema: FunctionSchema) -> str:
-    """`MulBackward` for `mul.Tensor` and `mul_`: words capitalised, a final `Forward` dropped."""
+    """Return `MulBackward` for `mul.Tensor` and `mul_`: words capitalized, a final `Forward` dropped."""
     words = "".join(word.title() for word in schema.name.base.split("_"))
     return f"{words}Backward".replace("ForwardBackward", "Backward")
 
 
 def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
-    """All facts of one section of an entry; the node is not named yet.
+    """Analyse one section of an entry; the node is not named yet.
 
     Raises:
         SpecError: for the first thing that is wrong in it.
@@ -260,7 +261,7 @@ def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> D
 
 
 def _unnamed(section: Section, schema: FunctionSchema) -> tuple[str, ...]:
-    """The tensors of a schema, lists apart, that no key of a section names."""
+    """Return the tensors of a schema, lists excepted, that no key of a section names."""
     named = {name for line in section.inputs for name in line.of}
     return tuple(a.python_name for a in schema.inputs if a.type.is_tensor and a.python_name not in named)
 
@@ -270,7 +271,7 @@ def _helpers(resolved: Sequence[Resolved]) -> tuple[tuple[str, str], ...]:
 
 
 def _disagreement(text: Text, known: str) -> SpecError:
-    """The entry's schema is not the operator's: point at the first word that differs."""
+    """Return the error for an entry whose schema is not the operator's, at the first word that differs."""
     words = re.compile(r"\w+(?:\.\w+)*|[^\w\s]")
     ours = list(words.finditer(text.value))
     theirs = [match[0] for match in words.finditer(known)]
@@ -287,7 +288,7 @@ def _disagreement(text: Text, known: str) -> SpecError:
 def join(
     functions: Iterable[NativeFunction], infos: Mapping[str, Mapping[str, DifferentiabilityInfo]], home: str = OPERATORS
 ) -> Derivatives:
-    """Each operator and derived variant with its derivative: an own entry, or that of its functional form."""
+    """Join each operator and derived variant to its derivative: its own entry, or that of its functional form."""
     by_signature: dict[str, Mapping[str, DifferentiabilityInfo]] = {}
     for found in infos.values():
         schema = next(iter(found.values())).schema
@@ -315,7 +316,8 @@ def join(
 
 
 def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) -> DifferentiabilityInfo:
-    """The copy variant of a view has a node class of its own, which PyTorch calls `ExpandBackward0_copy`."""
+    """Return the info of a view's copy variant, which has a node class of its own: `ExpandBackward0_copy` in
+    PyTorch."""
     linear = linear_call(schema, [i.name for i in info.inputs], home)
     forward = tuple(replace(f, formula=linear) if f.kind == LINEAR else f for f in info.forward)
     node = info.node and f"{info.node}_copy"
@@ -340,7 +342,8 @@ _SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool
 
 
 def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:
-    """What operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the array itself."""
+    """Return what operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the
+    array itself."""
     groups: dict[str, list[NativeFunction]] = {}
     for function in functions:
         groups.setdefault(function.schema.name.name, []).append(function)

@@ -50,7 +50,7 @@ _KEY_HINTS = {
 
 
 def derivative_key(word: str, known: Container[str]) -> str:
-    """A hint about an unknown key of an entry in derivatives.yaml, which may have the keys `known`; '' for none."""
+    """Return a hint about an unknown key of an entry that may have the keys `known`; '' if there is none."""
     meant = _FOREIGN_KEYS.get(word)
     if meant is not None and meant in known:
         return f"did you mean `{meant}`?"
@@ -86,7 +86,7 @@ class FormulaLine:
         return self.text.value.strip()
 
     def parse(self) -> Formula:
-        """Raises SpecError at the word that is outside of the formula language."""
+        """Parse the formula. Raises SpecError at the word that is outside of the formula language."""
         try:
             return parse(self.text.value)
         except FormulaError as error:
@@ -98,7 +98,7 @@ class FormulaLine:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What an entry says for one dispatch key.
+    """What an entry gives for one dispatch key.
 
     Attributes:
         inputs, outputs: the formulas of either direction, in the order of the file.
@@ -116,7 +116,7 @@ class Section:
 
 
 def return_names(schema: FunctionSchema) -> tuple[str, ...]:
-    """What formulas call the outputs: the schema's names, else `result`, or `result0` and so on if several.
+    """Return the outputs' names in formulas: the schema's, else `result`, or `result0`, `result1` ... for several.
 
     An operator that writes to its arguments returns those; they are results like others here.
     """
@@ -126,7 +126,7 @@ def return_names(schema: FunctionSchema) -> tuple[str, ...]:
 
 
 def sections(entry: Entry, schema: FunctionSchema) -> tuple[Section, ...]:
-    """The sections of an entry, one for each dispatch key.
+    """Return the sections of an entry, one for each dispatch key.
 
     Raises:
         SpecError: for a key that is neither known nor an input or output of the operator.
@@ -173,7 +173,7 @@ def _section(
         if not all(name.value for name in names):
             raise key.error(f"an empty name in the key `{shorten(word)}`", "remove the comma too many")
         for name in names:
-            if name.value not in arguments or not _says_non_differentiable(value):
+            if name.value not in arguments or not _is_non_differentiable(value):
                 _check_name(name, schema, arguments, returns)
             if name.value in seen:
                 hint = f"it has one in line {seen[name.value].line}; remove one of them"
@@ -194,13 +194,13 @@ def _node_name(key: Text, value: Node) -> Text:
     return value
 
 
-def _says_non_differentiable(value: Node) -> bool:
-    """Which is true of every argument, whatever its type."""
+def _is_non_differentiable(value: Node) -> bool:
+    """Return whether a value is `non_differentiable`, which an argument of any type may be."""
     return isinstance(value, Text) and value.value.strip() == NON_DIFFERENTIABLE
 
 
 def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns: tuple[str, ...]) -> None:
-    """A key must name an input that can have a gradient, or an output."""
+    """Refuse a key that names neither an input that can have a gradient nor an output."""
     word = name.value
     if word in arguments:
         argument = next(a for a in schema.inputs if a.python_name == word)
@@ -226,7 +226,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
 
 
 def _result_hint(word: str, returns: tuple[str, ...]) -> str:
-    """`result` of an operator that names its outputs, or has several; `result0` of one that has one."""
+    """Return the hint for `result` where outputs are named or several, or for `result0` where there is only one."""
     if not word.startswith("result") or not returns:
         return ""
     digits = word.removeprefix("result")
@@ -256,7 +256,7 @@ GRAD, GRADS, MASK, RETAIN = "grad", "grads", "grad_input_mask", "retain_variable
 def backward_scope(
     schema: FunctionSchema, outputs: tuple[Output, ...], names: tuple[str, ...], callables: Callables
 ) -> Scope:
-    """What the formula of the inputs `names` may use."""
+    """Return the names that the formula of the inputs `names` may use."""
     variables = {v.name: v for v in _gradients(outputs)}
     variables[MASK] = Variable(MASK, Kind.NUMBERS, Role.MASK, size=len(names))
     variables[RETAIN] = Variable(RETAIN, Kind.NUMBER, Role.FLAG)
@@ -277,7 +277,7 @@ def backward_scope(
 def forward_scope(
     schema: FunctionSchema, outputs: tuple[Output, ...], inputs: Iterable[str], callables: Callables
 ) -> Scope:
-    """What a formula of outputs may use. `inputs` are the differentiable inputs."""
+    """Return the names that a formula of outputs may use. `inputs` are the differentiable inputs."""
     inputs = tuple(inputs)
     variables = {v.name: v for v in _results(outputs)}
     elsewhere = dict(_other_outputs(outputs))
@@ -301,7 +301,7 @@ def forward_scope(
 
 
 def condition_scope(schema: FunctionSchema, callables: Callables) -> Scope:
-    """What a condition in `output_differentiability` may use: the arguments."""
+    """Return the names that a condition in `output_differentiability` may use: the arguments."""
     return Scope({v.name: v for v in _arguments(schema)}, {}, callables)
 
 
@@ -314,7 +314,7 @@ def _results(outputs: tuple[Output, ...]) -> list[Variable]:
 
 
 def _gradients(outputs: tuple[Output, ...]) -> list[Variable]:
-    """`grad`, `grads` and `grad_<name>`."""
+    """Return the variables `grad`, `grads` and `grad_<name>`."""
     differentiable = [o for o in outputs if o.is_differentiable]
     known = None if any(o.is_list for o in differentiable) else len(differentiable)
     found = [Variable(GRAD, Kind.TENSOR, Role.GRADIENT), Variable(GRADS, Kind.TENSORS, Role.GRADIENTS, size=known)]
@@ -328,7 +328,7 @@ def _example(outputs: tuple[Output, ...]) -> str:
 
 
 def _other_outputs(outputs: tuple[Output, ...]) -> dict[str, str]:
-    """`result`, `result1` and so on where the outputs are called otherwise."""
+    """Return hints for `result`, `result1` and so on where the outputs have other names."""
     names = [o.name for o in outputs]
     wrong = {f"result{i}": f"write `{name}`" for i, name in enumerate(names)}
     wrong["result"] = (
@@ -344,7 +344,7 @@ def _other_outputs(outputs: tuple[Output, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class StyledUse:
-    """A gradient in a formula: in which style, and where."""
+    """A use of a gradient in a formula: its style and its place."""
 
     style: str
     line: FormulaLine
@@ -356,7 +356,7 @@ class StyledUse:
 
 
 def styled_uses(formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema) -> list[StyledUse]:
-    """All uses of gradients in the backward formulas, in the order of the file."""
+    """Return all uses of gradients in the backward formulas, in the order of the file."""
     names = return_names(schema)
     named = {f"grad_{n}" for n in names} - {a.python_name for a in schema.inputs}
     uses = []
@@ -371,7 +371,7 @@ def styled_uses(formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema)
 
 
 def check_styles(uses: Sequence[StyledUse], outputs: Iterable[Output]) -> None:
-    """Refuse mixed styles, and `grad` where that is ambiguous.
+    """Refuse mixed styles, and `grad` where it is ambiguous.
 
     Raises:
         SpecError: at the first use that does not fit.
@@ -407,14 +407,14 @@ def _in_style(use: StyledUse, differentiable: Sequence[Output]) -> str:
 def find_outputs(
     section: Section, schema: FunctionSchema, uses: Sequence[StyledUse], callables: Callables
 ) -> tuple[Output, ...]:
-    """All outputs, with their numbers among the differentiable ones.
+    """Return all outputs, with their numbers among the differentiable ones.
 
     Raises:
         SpecError: for an `output_differentiability` that does not fit the operator.
     """
     told = section.differentiability
     if told is not None:
-        flags = _told(told, schema, callables)
+        flags = _differentiability(told, schema, callables)
     else:
         flags = [r.type.is_tensor_like for r in schema.returns]
         if uses and uses[0].style == GRAD and flags.count(True) > 1:
@@ -429,8 +429,8 @@ def find_outputs(
     return tuple(outputs)
 
 
-def _told(node: Node, schema: FunctionSchema, callables: Callables) -> list[bool | str]:
-    """The value of `output_differentiability`: for each output True, False or a condition."""
+def _differentiability(node: Node, schema: FunctionSchema, callables: Callables) -> list[bool | str]:
+    """Return the value of `output_differentiability`: for each output True, False or a condition."""
     hint = "write one of True, False or a condition for each output, as in `[True, False]`"
     items = node.items if isinstance(node, TextList) else (node,)
     count = len(schema.returns)

@@ -41,7 +41,7 @@ class Backward:
 
 
 def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
-    """The reason in `not_implemented("reason")`; None if the formula is something else.
+    """Return the reason in `not_implemented("reason")`; None if the formula is something else.
 
     Raises:
         SpecError: if there is no reason in it.
@@ -57,7 +57,7 @@ def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
 
 
 def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
-    """The formulas of the inputs that are differentiable, parsed.
+    """Parse the formulas of the inputs that are differentiable.
 
     Raises:
         SpecError: for a formula outside of the language, or one that belongs to an output.
@@ -133,7 +133,7 @@ def _derivative(
 
 
 def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
-    """The gradients that must be zeros if undefined: the formula computes with them and does not ask.
+    """Return the gradients that must be zeros if undefined: the formula computes with them without testing them.
 
     A formula that uses one gradient is not evaluated if that is undefined.
     """
@@ -146,14 +146,14 @@ def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tup
 
 
 def _defined_by(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
-    """The gradients of which one must be defined; empty if they are all, or not known in number."""
+    """Return the gradients of which one must be defined; empty for all of them, and for an unknown number."""
     indices = {use.index for use in uses if use.index is not None}
     everything = has_list or len(indices) == count or any(use.index is None for use in uses)
     return () if everything else tuple(sorted(indices))
 
 
 def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) -> None:
-    """Where one can see how many values a formula gives, it must be as many as its key has inputs."""
+    """Check that a formula gives as many values as its key has inputs, where the number can be seen."""
     names = line.of
     check_is_tensor(resolved)
     if len(names) == 1:
@@ -188,7 +188,7 @@ def _tuple_in(node: ast.expr) -> ast.Tuple | None:
 
 
 def _results(node: ast.expr, resolved: Resolved) -> list[tuple[ast.expr, int]]:
-    """The expressions that a formula may evaluate to, with the number of values where that can be seen."""
+    """Return the expressions that a formula may evaluate to, with the number of values where it can be seen."""
     if isinstance(node, ast.IfExp):
         return _results(node.body, resolved) + _results(node.orelse, resolved)
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -206,7 +206,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _inputs(schema: FunctionSchema, derivatives: Sequence[Derivative]) -> tuple[DifferentiableInput, ...]:
-    """The inputs that have a formula, in the order of the schema, with the number of their first edge."""
+    """Return the inputs that have a formula, in the order of the schema, with the number of their first edge."""
     of = {name: (i, d) for i, d in enumerate(derivatives) for name in d.inputs}
     found = []
     number, sizes = 0, list[str]()
@@ -234,7 +234,7 @@ def _saved(
     captures: Sequence[tuple[Capture, ...]],
     outputs: tuple[Output, ...],
 ) -> tuple[SavedAttribute, ...]:
-    """The node's fields: what any formula takes, once. Inputs come first, in the order of the schema."""
+    """Return the node's fields, each once: what any formula takes. Inputs come first, in the order of the schema."""
     merged: dict[str, list[tuple[Derivative, Capture]]] = {}
     for derivative, taken in zip(derivatives, captures, strict=True):
         for capture in taken:
@@ -271,7 +271,7 @@ def _field(
 
 
 def _condition(uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]) -> str | None:
-    """When a tensor must be saved: when one of the inputs whose formulas use it needs a gradient.
+    """Return the condition for saving a tensor: an input whose formulas use it needs a gradient.
 
     None where that is whenever the node exists. A list needs one if any of its elements does.
     """
@@ -290,9 +290,7 @@ LINEAR, ELEMENT_WISE = "auto_linear", "auto_element_wise"
 
 
 def linear_call(schema: FunctionSchema, inputs: Collection[str], home: str) -> str:
-    """The call of an operator, in the module that generated code calls `home`, with the tangents of `inputs` in their
-    places.
-    """
+    """Return the call of an operator with the tangents of `inputs` in their places; `home` is the operators' module."""
     parts = []
     for argument in schema.inputs:
         name = argument.python_name
@@ -303,7 +301,7 @@ def linear_call(schema: FunctionSchema, inputs: Collection[str], home: str) -> s
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The forward half of an entry; `resolved` has the formulas that were written out or derived from."""
+    """The forward half of an entry; `resolved` has the explicit formulas and those that others were derived from."""
 
     derivatives: tuple[ForwardDerivative, ...]
     resolved: tuple[Resolved, ...]
@@ -311,7 +309,7 @@ class Forward:
 
 
 class ForwardAnalysis:
-    """Analyses the output formulas of one operator."""
+    """Analysis of the output formulas of one operator."""
 
     def __init__(
         self, schema: FunctionSchema, outputs: tuple[Output, ...], backward: Backward, callables: Callables
@@ -321,7 +319,7 @@ class ForwardAnalysis:
         self.resolved: list[Resolved] = []
 
     def analyse(self, lines: Sequence[FormulaLine]) -> Forward:
-        """All formulas. Raises SpecError for one that is wrong, or cannot be derived."""
+        """Analyse all formulas. Raises SpecError for one that is wrong or cannot be derived."""
         found = tuple(self.derivative(line) for line in lines)
         uses = any(r.operators for r in self.resolved) or any(f.kind == LINEAR for f in found)
         return Forward(found, tuple(self.resolved), uses)
@@ -448,7 +446,8 @@ class ForwardAnalysis:
         return len(line.of) == 1 and self.outputs[index].is_list
 
     def tangents(self, inputs: Sequence[DifferentiableInput]) -> tuple[Tangent, ...]:
-        """Tangents of some inputs. A lone one is defined when its formula runs; a list may have others."""
+        """Return the tangents of some inputs. A lone one is defined when its formula runs; of several, some
+        may not be."""
         several = len(inputs) > 1
         return tuple(Tangent(i.name, i.is_list, i.is_optional, several or i.is_list) for i in inputs)
 
@@ -460,5 +459,5 @@ def analyse_forward(
     backward: Backward,
     callables: Callables,
 ) -> Forward:
-    """The forward half of an entry. Raises SpecError; see `ForwardAnalysis`."""
+    """Return the forward half of an entry. Raises SpecError; see `ForwardAnalysis`."""
     return ForwardAnalysis(schema, outputs, backward, callables).analyse(lines)

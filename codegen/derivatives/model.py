@@ -191,8 +191,8 @@ class Tangent:
 
 @dataclass(frozen=True, slots=True)
 class ForwardDerivative:
-    """A formula of the forward direction: the tangents of some outputs. It is evaluated after the kernel,
-    where any of its tangents is defined.
+    """A formula of the forward direction: the tangents of some outputs. It is evaluated after the kernel, where any of
+    its tangents is defined.
 
     Attributes:
         outputs: the outputs whose tangents it gives; with several, it evaluates to a tuple of as many.
@@ -263,7 +263,8 @@ class DifferentiabilityInfo:
 
     @property
     def single_gradient(self) -> bool:
-        """Whether there is one differentiable output, not a list: `apply` ends at once if it is undefined."""
+        """Whether there is one differentiable output, not a list: `apply` returns at once if its gradient is
+        undefined."""
         outputs = self.differentiable_outputs
         return len(outputs) == 1 and not outputs[0].is_list
 
@@ -277,7 +278,7 @@ class DifferentiabilityInfo:
 
     @property
     def needed(self) -> tuple[DifferentiableInput, ...]:
-        """The inputs whose `needs_<input>` some condition for saving mentions."""
+        """The inputs whose `needs_<input>` occurs in a condition for saving."""
         conditions = " ".join(s.condition for s in self.saved if s.condition)
         words = set(re.findall(r"\w+", conditions))
         return tuple(i for i in self.inputs if i.needs in words)
@@ -287,13 +288,15 @@ class DifferentiabilityInfo:
         return any(d.retain_variables for d in self.derivatives)
 
     def input(self, name: str) -> DifferentiableInput | None:
-        """The differentiable input of that name, or None."""
+        """Return the differentiable input of that name, or None."""
         return next((i for i in self.inputs if i.name == name), None)
 
     def for_inplace(self, schema: FunctionSchema) -> DifferentiabilityInfo:
-        """The same node class in a variant that writes to its arguments: they are overwritten by the time
-        that backward or a forward formula reads them, so copies of their old values are used. Of an argument
-        that is written to but not returned, a buffer for backward, what was written is what counts."""
+        """Return the info, with the same node class, of a variant that writes to its arguments.
+
+        The arguments are overwritten when backward or a forward formula reads them, so copies of their old values are
+        used. Of an argument that is written to but not returned (a buffer for backward), the new value is used.
+        """
         returned = {r.annotation for r in schema.returns}
         written = {a.python_name for a in schema.arguments if a.is_write and a.annotation in returned}
         saved = tuple(

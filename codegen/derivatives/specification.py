@@ -55,7 +55,7 @@ class Specification:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Gradloom's own operators, which packages stand on. `derivatives()` is loaded when an override asks for it."""
+    """Gradloom's own operators, on which packages build. `derivatives()` is loaded when an override needs it."""
 
     functions: NativeFunctions
     callables: Callables
@@ -64,7 +64,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is given in memory, where a package has folders.
+    """What operators defined at run time have in memory instead of in folders.
 
     Attributes:
         kernels: the functions that `kernel:` may name.
@@ -79,11 +79,11 @@ class Given:
 
 @cache
 def base() -> Base:
-    """The gradloom that is running; loaded once, since that takes half a second."""
+    """Return the specification of the gradloom that is running; loaded once, since that takes half a second."""
     target = own()
     assert target.source is not None
     functions = native_functions.load(target.path(FILES[0]), shown=FILES[0], package=target.source)
-    callables = callables_of(functions, find_helpers(target.source / "formulas", target.room("formulas")))
+    callables = callables_of(functions, find_helpers(target.source / "formulas", target.shown_folder("formulas")))
 
     @cache
     def load_derivatives() -> Derivatives:
@@ -94,7 +94,7 @@ def base() -> Base:
 
 
 def load(target: Target, shown: Callable[[str], str] | None = None) -> Specification:
-    """The specification of a target.
+    """Load the specification of a target.
 
     target    gradloom itself, or a package on disk
     shown     from the name of a YAML file to the path that errors name; the bare name by default
@@ -105,7 +105,7 @@ def load(target: Target, shown: Callable[[str], str] | None = None) -> Specifica
     if target.is_own:
         assert target.source is not None
         functions = native_functions.load(target.path(FILES[0]), shown=shown(FILES[0]), package=target.source)
-        helpers = find_helpers(target.source / "formulas", target.room("formulas"))
+        helpers = find_helpers(target.source / "formulas", target.shown_folder("formulas"))
         callables = callables_of(functions, helpers)
         entries = load_entries(target.path(FILES[1]), shown(FILES[1]))
         return Specification(target, functions, derivatives.analyse_entries(entries, functions, callables), callables)
@@ -114,7 +114,7 @@ def load(target: Target, shown: Callable[[str], str] | None = None) -> Specifica
 
 
 def _entries(path: Path, shown: str) -> Sequence[Entry]:
-    """The entries of a file of a package, which need not have both files, nor entries in either."""
+    """Return the entries of a file of a package, which may lack either file, and entries in either."""
     if not path.is_file() or not any(line.split("#")[0].strip() for line in path.read_text("utf-8").splitlines()):
         return ()
     return load_entries(path, shown)
@@ -123,38 +123,38 @@ def _entries(path: Path, shown: str) -> Sequence[Entry]:
 def analyse(
     target: Target, operators: Sequence[Entry], formulas: Sequence[Entry], given: Given | None = None
 ) -> Specification:
-    """The specification of a package whose entries are read.
+    """Analyse a package whose entries are read.
 
     target      the package
     operators   the entries of native_functions.yaml
     formulas    the entries of derivatives.yaml
-    given       what a package that is made at run time has beside its entries
+    given       what a package that is made at run time has besides its entries
 
     Raises SpecError, or SpecErrors where several things are wrong.
     """
-    stands_on = base()
+    underlying = base()
     given = given or Given()
     functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
-    check_package(functions, stands_on.functions, target.namespace)
+    check_package(functions, underlying.functions, target.namespace)
     formulas_of = target.source and target.source / "formulas"
     helpers = (
-        find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas")
+        find_helpers(formulas_of, target.shown_folder("formulas"), f"{target.package}.formulas")
         if formulas_of
         else given.helpers
     )
-    callables = stands_on.callables
+    callables = underlying.callables
     for part in (given.operators, callables_of(functions, helpers, target.operators)):
-        callables = callables.and_those_of(part) if part is not None else callables
-    own_entries, foreign = _sort(formulas, functions, stands_on.functions)
+        callables = callables.extended_by(part) if part is not None else callables
+    own_entries, foreign = _sort(formulas, functions, underlying.functions)
     joined = derivatives.analyse_entries(own_entries, functions, callables, target.operators)
-    overrides = _overrides(foreign, stands_on, callables) if foreign else ()
+    overrides = _overrides(foreign, underlying, callables) if foreign else ()
     return Specification(target, functions, joined, callables, overrides)
 
 
 def _sort(
     entries: Sequence[Entry], functions: NativeFunctions, known: NativeFunctions
 ) -> tuple[list[Entry], list[Entry]]:
-    """The entries about operators of the package, and those that replace a derivative of gradloom's."""
+    """Split the entries into those about the package's operators and those that replace a derivative of gradloom's."""
     mine: list[Entry] = []
     foreign: list[Entry] = []
     errors: list[SpecError] = []
@@ -187,10 +187,11 @@ def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunction
     return True
 
 
-def _overrides(entries: Sequence[Entry], stands_on: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
-    """Gradloom's operators whose derivative the entries replace, their variants, and the new derivatives."""
-    theirs = stands_on.derivatives()
-    functions = _namesakes(entries, stands_on.functions)
+def _overrides(entries: Sequence[Entry], underlying: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
+    """Return gradloom's operators whose derivative the entries replace, and their variants, with the new
+    derivatives."""
+    known = underlying.derivatives()
+    functions = _operators_named(entries, underlying.functions)
     replaced = derivatives.analyse_entries(entries, functions, callables, replaces=True).entries
     for name, found in replaced.items():
         function = functions[name]
@@ -200,31 +201,31 @@ def _overrides(entries: Sequence[Entry], stands_on: Base, callables: Callables) 
             message = f"the derivative of `{name}` cannot be replaced: it is made of other operators"
             raise place.error(message, f"it is {function.composite}: override the operators that it calls")
     renamed = {
-        name: {key: _named_alike(info, theirs) for key, info in found.items()} for name, found in replaced.items()
+        name: {key: _with_known_node(info, known) for key, info in found.items()} for name, found in replaced.items()
     }
-    joined = derivatives.join(functions, dict(theirs.entries) | renamed)
+    joined = derivatives.join(functions, dict(known.entries) | renamed)
     new = {id(info.place) for found in renamed.values() for info in found.values()}
     return tuple(f for f in joined if f.info is not None and id(f.info.place) in new and f.schema.kind != "out")
 
 
-def _named_alike(info: DifferentiabilityInfo, theirs: Derivatives) -> DifferentiabilityInfo:
-    """The node keeps the name of the one that it replaces, so that graphs print as before."""
-    known = theirs.entries.get(str(info.schema.name), {}).get(info.dispatch_key)
+def _with_known_node(info: DifferentiabilityInfo, derivatives_of_base: Derivatives) -> DifferentiabilityInfo:
+    """Give the node the name of the one that it replaces, so that graphs print as before."""
+    known = derivatives_of_base.entries.get(str(info.schema.name), {}).get(info.dispatch_key)
     if known is None or known.node is None or info.node is None:
         return info
     return replace(info, node=known.node)
 
 
-def _namesakes(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
-    """The operators that entries may be about: those of their names, and the variants of those."""
+def _operators_named(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
+    """Return the operators that entries may be about: those of their names, and their variants."""
     texts = [entry.fields[NAME] for entry in entries]
     bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
     return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
 
 
-# What `gradloom.ops.myops.softabs.<overload>` has beside its overloads.
+# Attributes of `gradloom.ops.myops.softabs` besides its overloads.
 OF_OPERATORS = frozenset(("default", "namespace", "op", "overloads"))
-# What the stubs of a package say beside its operators.
+# Names that the stubs of a package use besides its operators.
 UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list", "object", METHODS_OF))
 
 

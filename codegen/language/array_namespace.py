@@ -19,8 +19,8 @@ SUBMODULES = frozenset({"linalg", "fft"})
 CONSTANTS = frozenset({"pi", "e", "euler_gamma", "inf", "nan", "newaxis"})
 
 # The functions of NumPy that compute arrays from arrays, one by one: a new version of NumPy adds nothing to the
-# language. Not among them is what reads or writes files, calls back into Python, keeps a state, returns text, writes
-# to an argument, or makes arrays of Python objects; nor what NumPy 2.0 does not have.
+# language. Left out are functions that read or write files, call back into Python, keep a state, return text, write to
+# an argument or make arrays of Python objects, and those that NumPy 2.0 does not have.
 # tests/codegen/test_security.py compares the lists with what the installed NumPy says of each name.
 UFUNCS = frozenset(
     """abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh
@@ -90,7 +90,7 @@ BUILTINS = frozenset(
     zip""".split()
 )
 
-# The ufunc that an operator is, by the name of its ast class.
+# The ufunc of each operator, by the name of its ast class.
 OPERATORS = {
     "Add": "add", "Sub": "subtract", "Mult": "multiply", "Div": "true_divide", "FloorDiv": "floor_divide",
     "Mod": "remainder", "Pow": "power", "MatMult": "matmul", "LShift": "left_shift", "RShift": "right_shift",
@@ -105,14 +105,13 @@ _IN = {"": UFUNCS | DTYPES | FUNCTIONS | CONSTANTS, "linalg": _LINALG, "fft": _F
 _WRITING = ("out", "overwrite_input")
 _NAN_TO_NUM = ("nan_to_num", "copy")
 
-# A dtype of Python objects: an operation on its elements calls methods of theirs.
+# A dtype of Python objects: operations on its elements call their methods.
 OBJECT_DTYPE = re.compile(r"(?:.*,)?\s*\d*[<>=|]?O\d*(?:,.*)?|.*object.*", re.IGNORECASE)
 
 
 def kind_of(path: tuple[str, ...]) -> str | None:
-    """What `xp.<path>` is: 'ufunc', 'function', 'value' (a constant or dtype), 'module', or None if not to be
-    used.
-    """
+    """Return what `xp.<path>` is: 'ufunc', 'function', 'value' (a constant or dtype), 'module', or None if it is not
+    allowed."""
     first = path[0]
     if first in SUBMODULES:
         if len(path) == 1:
@@ -128,13 +127,13 @@ def kind_of(path: tuple[str, ...]) -> str | None:
 
 @cache  # three keys: the namespace itself and its two submodules
 def names_in(submodule: str) -> frozenset[str]:
-    """The functions, dtypes and constants of `xp`, or of `xp.<submodule>`, as far as the installed NumPy has them."""
+    """Return the functions, dtypes and constants of `xp` or `xp.<submodule>` that the installed NumPy has."""
     module = getattr(numpy, submodule) if submodule else numpy
     return frozenset(name for name in _IN[submodule] if hasattr(module, name))
 
 
 def written_parameter(path: tuple[str, ...], positional: int, keywords: Iterable[str]) -> str | None:
-    """The parameter by which a call of `xp.<path>` would write to an array; None if it writes to nothing."""
+    """Return the parameter through which a call of `xp.<path>` would write to an array; None if it writes to none."""
     names = _parameters(path)
     for name in (*_WRITING, *_NAN_TO_NUM[1:] * (path[-1] == _NAN_TO_NUM[0])):
         if name in keywords or (name in names and names.index(name) < positional):
@@ -143,14 +142,14 @@ def written_parameter(path: tuple[str, ...], positional: int, keywords: Iterable
 
 
 def _parameters(path: tuple[str, ...]) -> list[str]:
-    """The positional parameters of a function, as far as NumPy tells."""
+    """Return the positional parameters of a function, as far as NumPy exposes them."""
     if path[-1] in UFUNC_METHODS and len(path) == 2:
         return {"reduce": ["array", "axis", "dtype", "out"], "accumulate": ["array", "axis", "dtype", "out"],
                 "reduceat": ["array", "indices", "axis", "dtype", "out"]}.get(path[1], [])  # fmt: skip
     if len(path) == 1 and path[0] in UFUNCS:
         ufunc = getattr(numpy, path[0])
         return [*(f"x{i}" for i in range(ufunc.nin)), *["out"] * ufunc.nout]
-    if path in (("dot",), ("concatenate",), ("concat",)):  # written in C; they do not tell
+    if path in (("dot",), ("concatenate",), ("concat",)):  # written in C, without a signature
         return ["a", "b", "out"]
     module = getattr(numpy, path[0]) if len(path) == 2 else numpy
     function: Any = getattr(module, path[-1], None)
@@ -161,7 +160,7 @@ def _parameters(path: tuple[str, ...]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-# PyTorch's names for what NumPy calls otherwise: functions, and methods or attributes of arrays.
+# PyTorch's names of functions, and of methods and attributes of arrays, with NumPy's.
 NUMPY_NAMES = dict(
     pair.split("=")
     for pair in """sub=subtract mul=multiply div=divide neg=negative eq=equal ne=not_equal lt=less le=less_equal

@@ -30,7 +30,7 @@ _DANGLING = re.compile(r"(\*\*|//|<<|>>|[-+*/%@&|^~<>=!,.:]|\b(?:and|or|not|in|i
 
 
 def parse_expression(text: Text) -> tuple[ast.expr, int]:
-    """The tree of a Python expression, and the offset in the value at which its columns start.
+    """Parse a Python expression; return its tree and the offset in the value at which its columns start.
 
     White space in the value, line ends included, separates words only. Raises SpecError for what is too long,
     not ASCII, nested too deeply or not one Python expression.
@@ -46,7 +46,7 @@ def parse_expression(text: Text) -> tuple[ast.expr, int]:
             tree = ast.parse(code, mode="eval").body
     except SyntaxError as error:
         raise _syntax_error(text, code, lead, error) from None
-    except (RecursionError, MemoryError, SystemError, ValueError):  # as the parser of Python 3.11 may give up
+    except (RecursionError, MemoryError, SystemError, ValueError):  # Python 3.11's parser may raise any of these
         tree = None
     if tree is None or _is_deep(tree):
         raise text.error("the expression is nested too deeply", "move it to a named kernel", lead, 1) from None
@@ -54,7 +54,7 @@ def parse_expression(text: Text) -> tuple[ast.expr, int]:
 
 
 def _is_deep(tree: ast.expr) -> bool:
-    """Whether nodes are nested more than MAX_DEPTH levels; whoever walks an accepted tree may recurse."""
+    """Return whether nodes are nested more than MAX_DEPTH levels; an accepted tree may be walked by recursion."""
     level: list[ast.AST] = [tree]
     for _ in range(MAX_DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -64,7 +64,7 @@ def _is_deep(tree: ast.expr) -> bool:
 
 
 def _check_characters(text: Text, code: str, lead: int) -> None:
-    """Refuses what is not ASCII, comments, strings without an end, and brackets that do not match."""
+    """Refuse what is not ASCII, comments, strings without an end, and brackets that do not match."""
     foreign = _FOREIGN.search(code)
     if foreign is not None:
         char = foreign.group()
@@ -125,7 +125,7 @@ MAX_BITS = 64  # of a whole number, and of the result of a power of constants
 
 
 def constant_problem(node: ast.AST) -> tuple[ast.expr, str, str] | None:
-    """What is wrong with the constants of a node, as (the part at fault, message, hint); None if nothing is.
+    """Return what is wrong with the constants of a node, as (the part at fault, message, hint); None if nothing is.
 
     Python computes `9 ** 9 ** 9` for hours, and `'a' * 10 ** 10` until memory is full.
     """
@@ -154,7 +154,7 @@ def constant_problem(node: ast.AST) -> tuple[ast.expr, str, str] | None:
 
 
 def _bits(node: ast.expr) -> float:
-    """An upper bound of the bits of an expression of whole numbers; 0 if it is none."""
+    """Return an upper bound of the bits of an expression of integers; 0 for any other expression."""
     if isinstance(node, ast.UnaryOp):
         return _bits(node.operand)
     if isinstance(node, ast.Constant):

@@ -25,7 +25,7 @@ from typing import Any
 
 from .expression import constant_problem
 
-MAX_BRACKETS = 30  # open at a time; Python's parser has a limit too, but not a good message
+MAX_BRACKETS = 30  # open at a time; Python's parser has a limit, too, but no good message
 
 _WORD = re.compile(
     r"""(?P<blank>[ ]+)
@@ -65,7 +65,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class FormulaError(ValueError):
-    """What is wrong with a formula, and where in its text: `length` characters from `offset` on."""
+    """An error in a formula, at `length` characters from `offset` on."""
 
     def __init__(self, message: str, offset: int = 0, length: int = 1, hint: str = "") -> None:
         super().__init__(message)
@@ -95,7 +95,7 @@ class _Word:
 
 
 def check_words(line: str) -> None:
-    """Check one line of text as a formula as far as single words and neighbours go.
+    """Check single words and neighbours in one line of text.
 
     Raises:
         FormulaError: at the word that does not fit.
@@ -173,7 +173,7 @@ def _check_neighbours(word: _Word, following: _Word | None) -> None:
             following.starts_operand or following.text in "([{" or following.text in _MAY_BE_UNARY
         )
         pair = (word.text, following.text if following else "")
-        # `**` after `(` or `,` unpacks keywords, which the tree is checked for.
+        # `**` after `(` or `,` unpacks keywords; `_check_call` decides about it.
         if not fits and pair not in (("not", "in"), ("is", "not")):
             raise word.error(f"something is missing after `{word.text}`", "complete the expression")
 
@@ -222,17 +222,17 @@ class Formula:
         return node.col_offset + self.shift, node.end_col_offset + self.shift  # type: ignore[attr-defined]
 
     def source(self, node: ast.AST) -> str:
-        """The node as the author spelled it."""
+        """Return the node as the author spelled it."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def error(self, node: ast.AST, message: str, hint: str) -> FormulaError:
-        """An error under the whole of a node."""
+        """Return an error under the whole of a node."""
         start, end = self.span(node)
         return FormulaError(message, start, end - start, hint)
 
     def attribute_error(self, node: ast.Attribute, message: str, hint: str) -> FormulaError:
-        """An error under the name after the dot."""
+        """Return an error under the name after the dot."""
         end = self.span(node)[1]
         return FormulaError(message, end - len(node.attr), len(node.attr), hint)
 
@@ -254,11 +254,11 @@ def parse(text: str) -> Formula:
     shift = len(line) - len(line.lstrip())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "1 is not callable" and the like are errors of ours
+            warnings.simplefilter("ignore")  # "1 is not callable" and the like are our own errors
             tree = ast.parse(line.strip(), mode="eval").body
     except SyntaxError as error:
         raise _from_syntax_error(line, shift, error) from None
-    except (MemoryError, RecursionError, SystemError, ValueError):  # the parser of Python 3.11 gives up in any way
+    except (MemoryError, RecursionError, SystemError, ValueError):  # Python 3.11's parser may raise any of these
         raise _too_deep(line) from None
     formula = Formula(line, tree, shift)
     _check_nodes(formula)
@@ -266,7 +266,7 @@ def parse(text: str) -> Formula:
 
 
 def constant_int(node: ast.expr) -> int | None:
-    """The value of an integer literal, negative ones included; None for every other expression."""
+    """Return the value of an integer literal, negative ones included; None for every other expression."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = node.operand.value
         return -value if type(value) is int else None
@@ -278,7 +278,7 @@ def _too_deep(line: str) -> FormulaError:
 
 
 def _from_syntax_error(line: str, shift: int, error: SyntaxError) -> FormulaError:
-    """What is left for Python's parser to find, such as a missing `else`."""
+    """Return the error for what only Python's parser finds, such as a missing `else`."""
     lonely = re.search(r"\bif\b(?!.*\belse\b)", line)
     if lonely is not None:
         return FormulaError("`if` without `else`", lonely.start(), 2, "write `b if a else c`")
@@ -352,7 +352,7 @@ def _check_call(formula: Formula, node: ast.Call) -> None:
 
 
 def _is_options(node: ast.expr) -> bool:
-    """Whether it is `x.options()`, the one dict of keyword arguments that the language has."""
+    """Return whether it is `x.options()`, the only dict of keyword arguments in the language."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "options"
 
 

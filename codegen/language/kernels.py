@@ -26,7 +26,7 @@ from .array_namespace import ARRAY_MEMBERS, NUMPY_FORMS, NUMPY_NAMES
 from .expression import LANGUAGE, constant_problem, parse_expression
 from .reserved import GENERATED_NAMES
 
-# Nodes without a rule of their own: they are allowed where their parts are.
+# Nodes without a rule of their own: allowed if their parts are.
 _PLAIN = (
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Subscript, ast.Slice,
     ast.Starred, ast.Load, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
@@ -44,7 +44,7 @@ _FOREIGN = {"np": "xp", "numpy": "xp", "torch": "xp", "math": "xp", "scipy": "xp
 
 
 class Checker:
-    """Walks an expression; refuses what is not in the language, and notes what is used."""
+    """Walks an expression, refuses what is not in the language, and records what is used."""
 
     def __init__(self, text: Text, lead: int, arguments: tuple[str, ...], kernels: FunctionIndex) -> None:
         self.text, self.lead, self.arguments, self.kernels = text, lead, arguments, kernels
@@ -54,9 +54,7 @@ class Checker:
         self.taken = frozenset((*arguments, "xp", *xp_names.BUILTINS, *kernels.families)) | GENERATED_NAMES
 
     def check(self, tree: ast.expr) -> None:
-        """Walks a tree of `parse_expression`. Raises SpecError at the first node that is outside the
-        language.
-        """
+        """Walk a tree of `parse_expression`. Raises SpecError at the first node that is outside the language."""
         self.visit(tree, frozenset())
 
     def error(self, node: ast.expr | ast.keyword, message: str, hint: str = LANGUAGE) -> SpecError:
@@ -118,7 +116,7 @@ class Checker:
         return did_you_mean(name, known) or f"the arguments are {', '.join(self.arguments) or 'none'}"
 
     def numpy_hint(self, name: str, submodule: str, cutoff: float = 0.7) -> str:
-        """What to write for a name that NumPy does not have, or that the language does not take from it."""
+        """Return what to write for a name that NumPy does not have, or that the language does not take from it."""
         if not submodule and name in NUMPY_FORMS:
             return NUMPY_FORMS[name]
         where = f"xp.{submodule}." if submodule else "xp."
@@ -160,7 +158,7 @@ class Checker:
                 hint = f"write `xp.{node.attr}({ast.unparse(node.value)})`"
             else:
                 hint = did_you_mean(node.attr, sorted(allowed)) or f"the {what}s are {', '.join(sorted(allowed))}"
-            # What stands before the dot is wrong in the first place, if it is not a value.
+            # If what precedes the dot is not a value, report that first.
             self.visit(node.value, local)
             raise self.error(node, f"{what} `{node.attr}` of an array is outside the kernel language", hint)
         self.visit(node.value, local)
@@ -217,13 +215,13 @@ class Checker:
             self.visit(keyword_.value, local)
 
     def writes_nothing(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
-        """Refuses what writes to an array, and arrays of Python objects."""
+        """Refuse what writes to an array, and arrays of Python objects."""
         path = dotted_name(function)
         is_xp = path[:1] == ("xp",) and "xp" not in self.arguments
         if not is_xp and path and self.is_family(path[0], local):
             return
         keywords = [k.arg for k in node.keywords if k.arg]
-        # A method is the function of that name without its first argument.
+        # A method takes the arguments of the function of that name after the first.
         called, positional = (path[1:], len(node.args)) if is_xp else ((function.attr,), len(node.args) + 1)
         if any(isinstance(a, ast.Starred) for a in node.args):
             positional += 64
@@ -239,7 +237,7 @@ class Checker:
                     raise self.error(value, "a dtype of Python objects", "kernels compute with numbers")
 
     def kernel_call(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
-        """Checks the arguments of a kernel that is called by name against its definition."""
+        """Check the arguments of a kernel that is called by name against its definition."""
         path = dotted_name(function)
         open_ended = any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords)
         if len(path) != 2 or open_ended or not self.is_family(path[0], local):
@@ -269,7 +267,7 @@ class Checker:
 
 
 def dotted_name(node: ast.expr) -> tuple[str, ...]:
-    """('xp', 'linalg', 'norm') for `xp.linalg.norm`; empty for anything but names and dots."""
+    """Return ('xp', 'linalg', 'norm') for `xp.linalg.norm`; empty for anything but names and dots."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -282,7 +280,7 @@ _DOTTED = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KernelExpr:
-    """What is known of a kernel.
+    """An analysed kernel.
 
     kind        'named' (family.function, called with the operator's arguments) or 'expression'
     source      the expression on one line, or 'family.function'
@@ -322,9 +320,7 @@ class KernelExpr:
 
 
 def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> KernelExpr:
-    """Checks a `kernel:` value against the language and the schema. Raises SpecError at the word that is
-    wrong.
-    """
+    """Check a `kernel:` value against the language and the schema. Raises SpecError at the word that is wrong."""
     arguments = tuple(a.python_name for a in schema.inputs)
     named = _DOTTED.fullmatch(text.value.strip())
     if named is not None:
@@ -353,13 +349,13 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
 
 
 def check_named(text: Text, index: FunctionIndex) -> None:
-    """Raises SpecError where a value is not a `family.function` of the index, at the part that is wrong."""
+    """Check that a value is a `family.function` of the index. Raises SpecError at the part that is wrong."""
     value = text.value
     named = _DOTTED.fullmatch(value.strip())
     if named is None:
-        room = index.room
-        hint = f"write `family.function` and define the function in {room}/<family>.py"
-        raise text.error(f"`{shorten(value)}` is not the name of a function in {room}/", hint)
+        folder = index.name
+        hint = f"write `family.function` and define the function in {folder}/<family>.py"
+        raise text.error(f"`{shorten(value)}` is not the name of a function in {folder}/", hint)
     family, function = named.groups()
     problem = index.explain(family, function)
     if problem is not None:

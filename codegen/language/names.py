@@ -65,7 +65,7 @@ FORMULA_METHODS = {
 
 
 def formula_name(word: str, known: Container[str]) -> str:
-    """A hint about an unknown name in a formula that has the names `known`; '' where there is none."""
+    """Return a hint about an unknown name in a formula that has the names `known`; '' if there is none."""
     meant = _FORMULA_NAMES.get(word)
     if meant is not None and meant in known:
         return f"did you mean `{meant}`?"
@@ -90,7 +90,7 @@ MATH = {"pi": "3.141592653589793", "e": "2.718281828459045", "inf": 'float("inf"
 
 @dataclass(frozen=True, slots=True)
 class GradientUse:
-    """A gradient in a formula. `how`: 'passed' (as it is, to a helper), 'tested' (`is None`), 'computed'."""
+    """A use of a gradient in a formula. `how`: 'passed' (unchanged, to a helper), 'tested' (`is None`), 'computed'."""
 
     variable: Variable
     node: ast.expr
@@ -119,11 +119,11 @@ class Names:
         return kind
 
     def resolve(self, node: ast.expr) -> Kind:
-        """The kind of an expression, after resolving what is in it."""
+        """Resolve what is in an expression and return the expression's kind."""
         raise NotImplementedError
 
     def is_math(self, node: ast.Attribute) -> bool:
-        """Whether it is `math.<something>`, and `math` is no variable."""
+        """Return whether it is `math.<something>`, and `math` is no variable."""
         base = node.value
         return isinstance(base, ast.Name) and base.id == "math" and base.id not in self.scope.variables
 
@@ -165,7 +165,7 @@ _METHODS_HINT = "a formula may call operators with a method variant, and what re
 
 
 class Calls(Names):
-    """What can follow a dot, and what can be called."""
+    """Resolution of attributes and calls."""
 
     def attribute(self, node: ast.Attribute) -> Kind:
         namespace = self._namespace_of(node)
@@ -213,7 +213,7 @@ class Calls(Names):
         return self.formula.attribute_error(node, f"`{base}` is {kind.value}, it has no `{node.attr}`", hint)
 
     def _namespace_of(self, node: ast.expr) -> str | None:
-        """`linalg` for `linalg.inv`, unless `linalg` is a variable."""
+        """Return `linalg` for `linalg.inv`, unless `linalg` is a variable."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             name = node.value.id
             if name in self.callables.namespaces and name not in self.scope.variables and name not in self.locals:
@@ -341,7 +341,7 @@ class Calls(Names):
         raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
 
     def _check_write(self, func: ast.Attribute) -> None:
-        """A formula must not write to what others hold; only an in-place operator's tangent is its own."""
+        """Refuse a write to a tensor that others may hold; only an in-place operator's tangent is the formula's own."""
         variable = self.variables.get(func.value) if isinstance(func.value, ast.Name) else None
         if self.scope.writes_tangent and variable is not None and variable.role is Role.TANGENT:
             return
@@ -373,7 +373,7 @@ class Calls(Names):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """A formula whose names are all known.
+    """A formula with all names resolved.
 
     Attributes:
         kinds: the kind of every expression of the tree.
@@ -394,12 +394,12 @@ class Resolved:
     gradients: tuple[GradientUse, ...]
 
     def first(self, *roles: Role) -> ast.Name | None:
-        """The first name of the text that refers to a variable of one of the roles."""
+        """Return the first name in the text that refers to a variable of one of the roles."""
         found = [node for node, variable in self.variables.items() if variable.role in roles]
         return min(found, key=lambda node: node.col_offset, default=None)
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """What the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
+        """Return what the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
         found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
         return tuple(dict.fromkeys(name for _, name in sorted(found)))
 
@@ -515,7 +515,7 @@ class _Resolver(Calls):
         return Kind.TENSOR if kind is Kind.TENSORS else Kind.NUMBER
 
     def _element(self, node: ast.Subscript, variable: Variable) -> Kind:
-        """`grads[1]` and `grad_input_mask[0]`: the index must exist."""
+        """Check that the index in `grads[1]` or `grad_input_mask[0]` exists."""
         base = node.value
         self.variables[base] = variable  # type: ignore[index]
         self.kinds[base] = variable.kind

@@ -1,11 +1,10 @@
-"""Names that generated code has for itself, so that no operator, argument or result may bear them.
+"""Names that generated code uses itself, so that no operator, argument or result may have them.
 
-Beside that, strings in schemas are checked here: both are checks that the schema language itself, which is PyTorch's,
-does not make.
+Strings in schemas are checked here, too: PyTorch's schema language makes neither check.
 
 A wrapper is straight-line code over names of three kinds: its parameters, names derived from them (`self_` is the
-array of `self`, `self_t` its tangent) and a fixed stock (`fn`, `flags`, `ops` ...). An argument that is called like
-one of the stock would hide it, and the generated file would be wrong or not even compile.
+array of `self`, `self_t` its tangent) and a fixed stock (`fn`, `flags`, `ops` ...). An argument with a name from the
+stock would hide it, and the generated file would be wrong or not even compile.
 tests/codegen/test_reserved.py compares these tables with the generated files.
 """
 
@@ -20,7 +19,7 @@ from ..reading.text import Text
 from ..schema import Argument, FunctionSchema
 from ..schema.types import is_data_model_name
 
-# What a generated module imports or defines beside its operators.
+# What a generated module imports or defines besides its operators.
 MODULE_NAMES = frozenset(
     """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT
     NO_EDGE NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
@@ -39,7 +38,7 @@ LOCAL_NAMES = frozenset(
     results retain_variables written""".split()
 )
 
-# What they call of Python. An operator may be called so (`any`), where it is in another family than its users.
+# Python's names in them. An operator may have such a name (`any`) if its family does not use it.
 PYTHON_NAMES = frozenset(
     """AttributeError NotImplementedError all any bool builtins complex enumerate float int len list object str tuple
     zip""".split()
@@ -57,11 +56,11 @@ _DERIVED = (
 _STRING = re.compile(r"""(["'])[ !#-&(-\[\]-~]{0,100}\1""")
 _QUOTES = frozenset("\"'\\")
 _LISTS = re.compile(r"Tensor\??\[\d*\]")
-ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which callers may use for these parameters
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names for these parameters, which callers may use, too
 
 
 def check_names(text: Text, schema: FunctionSchema) -> None:
-    """Refuses names with which no Python function could be generated, or not a right one.
+    """Refuse names for which no correct Python function could be generated.
 
     Args:
         text: the `func:` value of the operator.
@@ -94,7 +93,7 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
 
 
 def check_kernel_schema(text: Text, schema: FunctionSchema) -> None:
-    """What wrappers around kernels can be generated for: tensors and lists of them go in, tensors come out.
+    """Refuse schemas that a kernel cannot have: tensors and lists of tensors go in, tensors come out.
 
     Raises:
         SpecError: for a schema of another form, which a composite may have.
@@ -120,7 +119,7 @@ def check_kernel_schema(text: Text, schema: FunctionSchema) -> None:
 
 
 def _check_string(text: Text, argument: Argument) -> None:
-    """A string goes into docstrings and signatures as it is written, so it must be a plain word."""
+    """Refuse a string that is not a plain word: it is copied into docstrings and signatures."""
     if argument.default is not None and not _QUOTES.isdisjoint(_STRING.sub("", argument.default)):
         message = f"the default of `{argument.name}` is a string with other than plain characters"
         hint = "a string has at most 100 characters, of ASCII, without quotes and backslashes"

@@ -37,7 +37,7 @@ from .scope import DEVICE, DTYPE, NUMBER_METHODS, SIZES, Kind, Metadata, Operato
 
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
-# Metadata methods that tensors of ours do not have, and what they are in Python.
+# Methods for metadata that gradloom's tensors lack, in Python.
 _PYTHON_SPELLING = {
     "sizes": "{}.shape", "sym_sizes": "{}.shape", "strides": "{}.stride()", "sym_strides": "{}.stride()",
     "sym_numel": "{}.numel()", "nelement": "{}.numel()", "ndimension": "{}.dim()", "scalar_type": "{}.dtype",
@@ -48,7 +48,7 @@ _PYTHON_SPELLING = {
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Something that a formula takes from the forward pass.
+    """A value that a formula takes from the forward pass.
 
     Attributes:
         name: of the variable in the written formula, and of the node's field.
@@ -78,7 +78,7 @@ class Written:
 
 
 def write_backward(resolved: Resolved, inputs: Sequence[str] = ()) -> Written:
-    """A formula of the backward direction. `inputs` are the names in its key, as the mask counts them."""
+    """Write a formula of the backward direction. `inputs` are the names in its key, in the order of the mask."""
     first = _Writer(resolved, inputs=inputs)
     first.write(resolved.formula.tree)
     whole = frozenset(c.of for c in first.captures.values() if c.is_whole and c.condition is None)
@@ -88,18 +88,18 @@ def write_backward(resolved: Resolved, inputs: Sequence[str] = ()) -> Written:
 
 
 def write_forward(resolved: Resolved, substitutions: Mapping[str, str] | None = None) -> str:
-    """A formula that is evaluated in the forward pass: nothing is saved; names may be replaced by text."""
+    """Write a formula that is evaluated in the forward pass: nothing is saved; names may be replaced by text."""
     text = _Writer(resolved, saves=False, substitutions=substitutions).write(resolved.formula.tree)
     return _one_line(text, resolved)
 
 
 def _one_line(text: str, resolved: Resolved) -> str:
-    """Indentation of a formula that went over several lines is not the author's spelling."""
+    """Put a formula that spanned several lines on one, without its indentation."""
     return ast.unparse(ast.parse(text, mode="eval")) if "  " in resolved.formula.text.strip() else text
 
 
 class _Writer:
-    """Copies the text of the formula, replacing what generated code says otherwise."""
+    """Copies the text of a formula and replaces what generated code spells differently."""
 
     def __init__(
         self,
@@ -116,18 +116,18 @@ class _Writer:
         self.unconditional = True
 
     def write(self, node: ast.AST) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         rule = _RULES.get(type(node))
         text = rule(self, node) if rule is not None else None
         return self.copy(node) if text is None else text
 
     def copy(self, node: ast.AST) -> str:
-        """The text of a node as it stands, with its children written."""
+        """Return the text of a node as it stands, with its children written."""
         start, end = self.formula.span(node)
         return self.between(_children(node), start, end)
 
     def between(self, children: Sequence[ast.AST], start: int, end: int) -> str:
-        """The text from `start` to `end`, with these children in it written."""
+        """Return the text from `start` to `end`, with these children in it written."""
         parts, position = [], start
         for child in children:
             child_start, child_end = self.formula.span(child)
@@ -170,7 +170,7 @@ class _Writer:
         return self.read(node)
 
     def binop(self, node: ast.BinOp) -> str | None:
-        """A tensor and a number: the overload for numbers, which PyTorch's formulas call, too."""
+        """Write an operation on a tensor and a number as the overload for numbers, as PyTorch's formulas do."""
         sign = _SIGNS.get(type(node.op), "")
         infix = self.resolved.scope.callables.infixes.get(sign)
         kinds = self.resolved.kinds[node.left], self.resolved.kinds[node.right]
@@ -182,7 +182,7 @@ class _Writer:
         return infix.with_number.format(right, left) if sign in "+*" else f"{infix.of_tensors}({left}, {right})"
 
     def keyword(self, node: ast.keyword) -> str | None:
-        """`**x.options()` is spelled out."""
+        """Spell `**x.options()` out."""
         if node.arg is not None:
             return None
         base = node.value.func.value  # type: ignore[attr-defined]
@@ -199,7 +199,7 @@ class _Writer:
         return text
 
     def compare(self, node: ast.Compare) -> str | None:
-        """`x is None` of an optional tensor that is not needed otherwise."""
+        """Replace `x is None` for an optional tensor that is not needed otherwise."""
         variable = self.saved_tensor(node.left)
         if variable is None or not isinstance(node.ops[0], (ast.Is, ast.IsNot)) or variable.of in self.whole:
             return None
@@ -213,13 +213,13 @@ class _Writer:
         return self.saves and variable.role in (Role.ARGUMENT, Role.RESULT)
 
     def saved_tensor(self, node: ast.expr, kind: Kind = Kind.TENSOR) -> Variable | None:
-        """The variable of a name that stands for a tensor to be saved; None for every other expression."""
+        """Return the variable if the expression is the name of a tensor to be saved, else None."""
         variable = self.resolved.variables.get(node) if isinstance(node, ast.Name) else None
         fits = variable is not None and variable.kind is kind and self.is_captured(variable)
         return variable if fits else None
 
     def capture(self, capture: Capture) -> str:
-        """Note what is taken; what is needed twice is needed under either condition, or always."""
+        """Record a capture; one that is needed twice is needed under either condition, or always."""
         known = self.captures.get(capture.name)
         if known is not None:
             condition = _either(known.condition, capture.condition)
@@ -241,7 +241,7 @@ class _Writer:
     # Metadata
 
     def read(self, node: ast.expr) -> str | None:
-        """An expression that reads metadata, or a method that Python spells otherwise."""
+        """Replace an expression that reads metadata, or a method that has another spelling in Python."""
         read = metadata_read(node)
         if read is None or not self.resolved.kinds[read.base].may_be_tensor:
             return None
@@ -257,7 +257,7 @@ class _Writer:
         return f"{field}{index}{read.rest}"
 
     def one_size(self, variable: Variable, index: ast.expr) -> str | None:
-        """The field of one size, where it can be kept alone: at a literal index, or at an argument."""
+        """Return the field of one size, where it can be saved alone: at a literal index, or at an argument."""
         number = constant_int(index)
         argument = self.resolved.variables.get(index) if isinstance(index, ast.Name) else None
         named = argument is not None and argument.role is Role.ARGUMENT and not argument.is_optional
@@ -272,7 +272,7 @@ class _Writer:
         return self.capture(Capture(name, variable.of, read, Base("int"), False))
 
     def respell(self, node: ast.expr) -> str | None:
-        """C++ spellings of metadata, in Python."""
+        """Replace C++ spellings of metadata by Python's."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return None
         spelling = _PYTHON_SPELLING.get(node.func.attr)
@@ -282,7 +282,7 @@ class _Writer:
         return spelling.replace("[]", index).format(self.before_dot(node.func))
 
     def before_dot(self, node: ast.Attribute) -> str:
-        """What is left of an attribute's dot, with the brackets around it."""
+        """Return what is left of an attribute's dot, with the brackets around it."""
         start, end = self.formula.span(node)
         return self.between([node.value], start, end - len(node.attr)).rstrip().removesuffix(".").rstrip()
 
@@ -298,7 +298,7 @@ class _Writer:
         return f"{self.before_dot(func)}.{NUMBER_METHODS[func.attr]}()"
 
     def like(self, node: ast.Call) -> str | None:
-        """`zeros_like(x)` of a tensor that is not needed otherwise: its size, dtype and device are enough."""
+        """Replace `zeros_like(x)` of a tensor that is not needed otherwise: its size, dtype and device suffice."""
         operator = self.resolved.operators.get(node.func)
         factory = _factory_of(operator, self.resolved)
         variable = self.saved_tensor(node.args[0]) if node.args else None
@@ -319,7 +319,7 @@ class _Writer:
         return None if variable is None or variable.of in self.whole else self.capture(list_size(variable.name))
 
     def comprehension(self, node: ast.ListComp) -> str | None:
-        """`[x.shape for x in tensors]` of a list that is not needed otherwise."""
+        """Replace `[x.shape for x in tensors]` of a list that is not needed otherwise."""
         generator = node.generators[0]
         variable = self.saved_tensor(generator.iter, Kind.TENSORS)
         read = metadata_read(node.elt)
@@ -352,12 +352,12 @@ class _Writer:
 
 
 def list_size(name: str) -> Capture:
-    """The number of tensors of a list argument, in the field that PyTorch has for it."""
+    """Capture the number of tensors of a list argument, in PyTorch's field for it."""
     return Capture(f"{name}_size_", name, f"len({name})", Base("int"), False, False)
 
 
 def _factory_of(operator: Operator | None, resolved: Resolved) -> Operator | None:
-    """`zeros` for `zeros_like`: the operator that makes the same from a size."""
+    """Return `zeros` for `zeros_like`: the operator that makes the same from a size."""
     if operator is None or not operator.name.endswith("_like"):
         return None
     factory = resolved.scope.callables.operators.get(operator.name.removesuffix("_like"))
@@ -371,7 +371,7 @@ def _either(first: str | None, second: str | None) -> str | None:
 
 
 def _condition(node: ast.expr, resolved: Resolved, inputs: Sequence[str]) -> str:
-    """A condition of `wrap_opt_if` in the wrapper's terms: `needs_weight` for `grad_input_mask[1]`."""
+    """Return a condition of `wrap_opt_if` in the wrapper's terms: `needs_weight` for `grad_input_mask[1]`."""
     masks: list[ast.Subscript] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
@@ -388,12 +388,12 @@ def _condition(node: ast.expr, resolved: Resolved, inputs: Sequence[str]) -> str
 
 
 def needs(name: str) -> str:
-    """The wrapper's name for whether an input needs a gradient."""
+    """Return the wrapper's name for whether an input needs a gradient."""
     return f"needs_{name}"
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """The children that have a place in the text, in its order."""
+    """Return the children that have a place in the text, in order."""
     found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if hasattr(child, "col_offset"):
@@ -411,7 +411,7 @@ _RULES: dict[type[ast.AST], Callable[[_Writer, Any], str | None]] = {
 }  # fmt: skip
 
 GRADIENT = "grad"
-GRADIENT_ARRAY = "grad_"  # what the generated code calls the array of `grad`
+GRADIENT_ARRAY = "grad_"  # the array of `grad` in generated code
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -424,9 +424,9 @@ class OnArrays:
 
 
 def on_arrays(resolved: Resolved, captures: Sequence[Capture]) -> OnArrays | None:
-    """The form of a formula on arrays; None if it has none."""
+    """Return a formula's form on arrays; None if it has none."""
     tree = resolved.formula.tree
-    if isinstance(tree, ast.Name):  # the gradient itself, which is no new tensor
+    if isinstance(tree, ast.Name):  # the gradient itself: no new tensor is made
         return None
     writer = _ArrayWriter(resolved, {c.name for c in captures if c.is_whole and c.condition is None})
     try:

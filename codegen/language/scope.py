@@ -28,7 +28,7 @@ from .reserved import MODULE_NAMES
 
 
 class Kind(Enum):
-    """What sort of value an expression has."""
+    """The kind of an expression's value."""
 
     TENSOR = "a tensor"
     TENSORS = "a list of tensors"
@@ -44,7 +44,7 @@ class Kind(Enum):
 
 
 class Role(Enum):
-    """Where a variable comes from."""
+    """The origin of a variable."""
 
     ARGUMENT = "argument"
     RESULT = "result"
@@ -61,7 +61,7 @@ _NUMBERS = frozenset(("int", "SymInt", "float", "bool", "SymBool", "Scalar", "De
 
 
 def kind_of_type(type_: Type) -> Kind:
-    """The kind of an argument or result of a schema type."""
+    """Return the kind of an argument or result of a schema type."""
     base = type_.base.name
     if base == "Tensor":
         return Kind.TENSORS if type_.is_list else Kind.TENSOR
@@ -98,7 +98,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A public function in a folder of formulas: its module and what can be seen of its signature.
+    """A public function in a folder of formulas: its module and what its definition shows of its signature.
 
     `module` is the name in gradloom.formulas (`elementwise`); of a package, it is the whole (`myops.formulas.smooth`).
     """
@@ -114,7 +114,7 @@ class Helper:
     arity: int | None
 
     def misuse(self, given: int, keywords: Iterable[str]) -> tuple[str, str] | None:
-        """Why it cannot be called so, as (the offending keyword or '', message); None if it can."""
+        """Return why a call is wrong, as (the offending keyword or '', message); None if it is right."""
         keywords = list(keywords)
         if self.is_variadic:
             return None
@@ -147,7 +147,7 @@ class Operator:
         returns: the kind of its result, UNKNOWN where that depends on the overload.
         arguments: names of all overloads' arguments.
         is_inplace: whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs.
-        home: what generated code calls the module that has it: `ops`, or `own` for those of a package.
+        home: the name of its module in generated code: `ops`, or `own` for those of a package.
         is_factory: whether it makes a tensor of a given size, dtype and device, as `zeros` does.
     """
 
@@ -176,10 +176,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Infix:
-    """What a sign between a tensor and a number means: an overload for numbers, whose node keeps the number.
+    """The meaning of a sign between a tensor and a number: an overload for numbers, whose node saves the number.
 
-    with_number: the call of it, with {} for tensor and number. of_tensors: what is called where the number stands first
-    and the order counts; it takes the number for a tensor.
+    with_number: its call, with {} for tensor and number. of_tensors: the operator for a number on the left where the
+    order counts; it takes the number as a tensor.
     """
 
     with_number: str
@@ -204,16 +204,16 @@ class Callables:
         object.__setattr__(self, "namespaces", found)
 
     def is_method(self, name: str) -> bool:
-        """Whether tensors have an operator of that name as a method."""
+        """Return whether tensors have an operator of that name as a method."""
         operator = self.operators.get(name)
         return operator is not None and operator.is_method
 
-    def and_those_of(self, package: Callables) -> Callables:
-        """What the formulas of a package may call: its own first, then these."""
+    def extended_by(self, package: Callables) -> Callables:
+        """Return what the formulas of a package may call: its own callables first, then these."""
         operators = dict(self.operators)
         for name, operator in package.operators.items():
             base = self.operators.get(name)
-            # A function of that name hides the one that it is called like; the method of tensors stays.
+            # The package's function hides gradloom's of that name; the method of tensors stays.
             operators[name] = replace(operator, is_method=True) if base and base.is_method else operator
         helpers = {name: h for name, h in self.helpers.items() if name not in package.operators}
         forms = {name: form for name, form in self.array_forms.items() if name not in package.operators}
@@ -230,7 +230,7 @@ class Scope:
 
     Attributes:
         variables: what it may read.
-        elsewhere: names that formulas of the other direction have, with a hint on what to write here.
+        elsewhere: names of the other direction, with a hint on what to write here.
         callables: what it may call.
         writes_tangent: whether methods that write to a tangent are allowed (`self_t.zero_()` of an in-place
             operator).
@@ -245,9 +245,9 @@ class Scope:
 def describe_operators(
     entries: Iterable[tuple[FunctionSchema, Iterable[str], str]], home: str = OPERATORS
 ) -> dict[str, Operator]:
-    """Operators by name, from (schema, variants, python module). Those that write are not among them.
+    """Return the functional and in-place operators by name, from (schema, variants, python module).
 
-    `home` is what generated code calls the module that has them.
+    `home` is the name of their module in generated code.
     """
     groups: dict[str, list[tuple[FunctionSchema, frozenset[str], str]]] = {}
     for schema, variants, module in entries:
@@ -308,7 +308,7 @@ DTYPE = Metadata("scalar_type", "{}.dtype", Kind.DTYPE, _DTYPE)
 DEVICE = Metadata("device", "{}.device", Kind.OTHER, Base("Device"))
 LAYOUT = Metadata("layout", "{}.layout", Kind.OTHER, Base("Layout"))
 
-# Attributes and methods without arguments, and what follows the metadata where they say less than it.
+# Attributes and methods without arguments: their metadata, and what selects a part of it.
 _ATTRIBUTES = {
     "shape": (SIZES, ""), "dtype": (DTYPE, ""), "device": (DEVICE, ""), "layout": (LAYOUT, ""),
     "ndim": (DIM, ""), "itemsize": (DTYPE, ".itemsize"),
@@ -324,7 +324,7 @@ _METHODS = {
 }  # fmt: skip
 _INDEXED = {"size": SIZES, "sym_size": SIZES, "stride": STRIDES, "sym_stride": STRIDES}
 
-# What is neither metadata nor an operator: attributes that give tensors, and methods.
+# Neither metadata nor operators: attributes that are tensors, and methods.
 TENSOR_ATTRIBUTES = {"real", "imag", "T", "mT", "H", "mH"}
 TENSOR_METHODS = {"item": Kind.NUMBER, "options": Kind.OTHER, "to": Kind.TENSOR, "is_contiguous": Kind.NUMBER}
 DTYPE_ATTRIBUTES = {"is_complex", "is_floating_point", "is_signed", "itemsize"}
@@ -354,7 +354,7 @@ class Read:
 
 
 def metadata_read(node: ast.expr) -> Read | None:
-    """What metadata an expression reads; None if it is something else. `x.shape[0]` is read as a whole."""
+    """Return what metadata an expression reads; None if it reads none. `x.shape[0]` is one read."""
     if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
         metadata, rest = _ATTRIBUTES[node.attr]
         return Read(node.value, metadata, None, rest)
@@ -373,7 +373,7 @@ def metadata_read(node: ast.expr) -> Read | None:
 
 
 def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, Helper]:
-    """The public functions of the modules in a directory.
+    """Return the public functions of the modules in a directory.
 
     shown     the directory as errors name it
     package   what comes before the name of a module in `Helper.module`
@@ -432,7 +432,7 @@ def _helper(node: ast.FunctionDef, module: str) -> Helper:
 
 
 def _annotation(node: ast.expr | None) -> ast.expr | None:
-    """An annotation as an expression, also where it is written as a string."""
+    """Return an annotation as an expression, also if it is written as a string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             return ast.parse(node.value, mode="eval").body
@@ -447,7 +447,7 @@ def _says(node: ast.expr | None, name: str) -> bool:
 
 
 def _tuple_arity(node: ast.expr | None) -> int | None:
-    """3 for `tuple[Tensor, Tensor, Tensor | None]`; None where the annotation does not say."""
+    """Return 3 for `tuple[Tensor, Tensor, Tensor | None]`; None if the annotation does not show it."""
     node = _annotation(node)
     if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "tuple"):
         return None

@@ -66,17 +66,17 @@ class Equation:
 
 
 def latex(e: Expr) -> str:
-    """An expression as LaTeX, for mathematics mode."""
+    """Write an expression as LaTeX, for mathematics mode."""
     return _style(Latex).write(e)
 
 
 def text(e: Expr) -> str:
-    """An expression as text, with Unicode's mathematical signs."""
+    """Write an expression as text, with Unicode's mathematical characters."""
     return _style(Text).write(e)
 
 
 def mathml(*parts: Expr) -> str:
-    """Expressions as a `<math>` element that shows them as equal."""
+    """Write expressions, joined by equals signs, as a `<math>` element."""
     from .typeset import MathML
 
     inside = "<mo>=</mo>".join([_style(MathML).write(e) for e in parts])
@@ -90,7 +90,7 @@ def _style(kind: type[Style]) -> Style:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a helper that stayed a call is: the first sentence of its docstring. `module` is that of formulas/."""
+    """The first sentence of the docstring of a helper that stayed a call. `module` is that of formulas/."""
 
     name: str
     module: str
@@ -105,8 +105,8 @@ class Equations:
     backward  one for each differentiable input, or for several that share a formula
     forward   the tangents of the outputs
     where     the helpers that the equations call by name
-    symbols   argument or output -> the sign that the equations have for it, where it is another
-    gradients what the gradients in the equations are, such as `g = ∂L/∂z`
+    symbols   argument or output -> its symbol in the equations, where that differs
+    gradients the definitions of the gradients in the equations, such as `g = ∂L/∂z`
     """
 
     value: Equation | None
@@ -118,7 +118,7 @@ class Equations:
 
 
 class Notation:
-    """Writes derivatives.
+    """Derivatives in mathematical notation.
 
     formulas  the folders of helpers: src/gradloom/formulas, and that of another package of operators
     """
@@ -127,7 +127,7 @@ class Notation:
         self.helpers = Functions(*formulas)
 
     def of(self, function: DifferentiableFunction) -> Equations:
-        """The equations of an operator or variant."""
+        """Return the equations of an operator or variant."""
         info = function.info
         return (
             self.equations(info, function.function)
@@ -136,7 +136,7 @@ class Notation:
         )
 
     def equations(self, info: DifferentiabilityInfo, native: NativeFunction | None = None) -> Equations:
-        """The equations of an entry; `native` gives what the operator computes."""
+        """Return the equations of an entry; `native` gives what the operator computes."""
         writer = _Entry(self, info)
         backward = [e for d in info.derivatives for e in writer.backward(d)]
         forward = [e for f in info.forward for e in writer.forward(f)]
@@ -147,7 +147,7 @@ class Notation:
         )
 
     def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
-        """What an operator computes, where its kernel is an expression."""
+        """Return what an operator computes, where its kernel is an expression."""
         if native.kernel is None or native.kernel.kind != "expression":
             return None
         names = symbols(schema, [])
@@ -170,7 +170,7 @@ class Notation:
 
 
 def symbols(schema: FunctionSchema, outputs: Iterable[str]) -> dict[str, Expr]:
-    """The sign for each argument and output."""
+    """Return the sign for each argument and output."""
     arguments = [a.python_name for a in schema.inputs]
     taken = set(arguments)
     found: dict[str, Expr] = {}
@@ -197,7 +197,7 @@ class _Entry:
         self.tensors = frozenset(self.names[t].name for t in tensors) | {self.names[o.name].name for o in info.outputs}
 
     def readable(self, source: str, more: Mapping[str, Expr]) -> Expr:
-        """A formula as mathematics; where it says what mathematics has no sign for, as it stands in the file."""
+        """Return a formula as mathematics; where there is no notation for it, as it stands in the file."""
         before = len(self.calls)
         try:
             return self.reader(more).read(ast.parse(source.strip(), mode="eval").body)
@@ -226,7 +226,7 @@ class _Entry:
         return {name: e for name, e in found.items() if name == "grad" or name not in taken}
 
     def meanings(self, equations: Iterable[Equation]) -> tuple[str, ...]:
-        """What each gradient in the equations is the gradient of."""
+        """Return the definition of each gradient in the equations: `g = ∂L/∂z`."""
         outputs = self.info.differentiable_outputs
         found = []
         for name in dict.fromkeys(n for e in equations for n in _gradients_in(e.right)):
@@ -248,7 +248,7 @@ class _Entry:
         return self.split(d.inputs, lefts, self.readable(d.source, self.gradients()))
 
     def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
-        """One equation for each side of a tuple, where that can be seen."""
+        """Return one equation for each side of a tuple, where they can be told apart."""
         if len(of) > 1 and right.kind == "tuple" and len(right.args) == len(of):
             return [self.equation((n,), left, part) for n, left, part in zip(of, lefts, right.args, strict=True)]
         left = lefts[0] if len(lefts) == 1 else Expr("tuple", tuple(lefts))
@@ -268,7 +268,7 @@ class _Entry:
             source = self.info.derivatives[0]
             name = source.inputs[0]
             right = self.readable(source.source, {"grad": tangents[f"{name}_t"]})
-            # A formula without a conjugate has a slope that is real: it is the same in both directions.
+            # A formula without a conjugate has a real derivative, which is the same in both directions.
             if has(right, "conj", "adjoint") or _hides(right):
                 right = conj(self.readable(source.source, {"grad": conj(tangents[f"{name}_t"])}))
         elif f.kind == "auto_linear":
@@ -291,12 +291,12 @@ class _Entry:
 
 
 def _hides(e: Expr) -> bool:
-    """Whether a call that stayed one gets a tangent: what it does with it cannot be seen."""
+    """Return whether a remaining call gets a tangent, whose use in it cannot be seen."""
     return (e.kind == "call" and any(has(a, "tangent") for a in e.args)) or any(_hides(a) for a in e.args)
 
 
 def _gradients_in(e: Expr) -> list[str]:
-    """The names of the gradients in an expression, in the order in which it has them."""
+    """Return the names of the gradients in an expression, in order."""
     return [e.name] if e.kind == "gradient" else [n for a in e.args for n in _gradients_in(a)]
 
 
@@ -307,7 +307,7 @@ _WITHOUT = {
 
 
 def docstring(function: DifferentiableFunction, notation: Notation) -> str:
-    """What a wrapper says about itself."""
+    """Return the docstring of a wrapper."""
     info, schema = function.info, str(function.schema)
     composite = function.function.composite
     if composite is not None:
@@ -327,7 +327,7 @@ def docstring(function: DifferentiableFunction, notation: Notation) -> str:
 
 
 def _is_own(info: DifferentiabilityInfo) -> bool:
-    """Whether a variant has an entry of its own, and not that of the functional operator."""
+    """Return whether a variant has an entry of its own, rather than that of the functional operator."""
     return info.name == str(info.schema)
 
 

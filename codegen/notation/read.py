@@ -1,8 +1,8 @@
-"""Reads formulas, kernel expressions and helpers as mathematics: Python's syntax tree in, an `Expr` out.
+"""Read formulas, kernel expressions and helpers as mathematics: Python's syntax tree in, an `Expr` out.
 
-Nothing is executed. Names are looked up in an environment; a call is rewritten as notation.yaml says, or replaced by
-what a short helper returns, or stays a call. A helper is replaced if all that it does is name parts, distinguish cases
-and return an expression, and that expression is short; see `Reader.helper`.
+Nothing is executed. Names are looked up in an environment. A call is rewritten according to notation.yaml, replaced by
+the return value of a short helper, or stays a call. A helper is replaced if it only names parts, distinguishes cases
+and returns an expression, and that expression is short; see `Reader.helper`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .tree import (
 )
 from .typeset import Form
 
-LONGEST = 40  # expressions in what a helper returns, else it stays a call
-LARGEST = 400  # expressions in what anything is replaced by: what is written out may occur more than once in it
-MOST_STEPS = 500  # statements that are read for one formula, over all branches of all helpers
+LONGEST = 40  # expressions in a helper's result; with more, it stays a call
+LARGEST = 400  # expressions in any replacement: a part that is written out may occur more than once
+MOST_STEPS = 500  # statements read for one formula, over all branches of all helpers
 MAX_DEPTH = 12  # calls within calls
 MASK = "grad_input_mask"
 _SHAPES = ("dim", "numel")
@@ -57,7 +57,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A line of `rewrite:`: the pattern's arguments (a name, or a constant that must be equal), and what to write."""
+    """A line of `rewrite:`: the pattern's arguments (a name, or a constant that must be equal), and the replacement."""
 
     arguments: tuple[ast.expr, ...]
     keywords: tuple[tuple[str, ast.expr], ...]
@@ -65,7 +65,7 @@ class Rewrite:
     body: ast.expr
 
     def match(self, args: list[Expr], keywords: dict[str, Expr]) -> dict[str, Expr] | None:
-        """The parts by their names in the pattern; None if the call does not fit."""
+        """Return the arguments by their names in the pattern; None if the call does not fit."""
         if len(args) < len(self.arguments) or (len(args) > len(self.arguments) or keywords) and not self.takes_rest:
             if len(args) != len(self.arguments) or not self.keywords or {k for k, _ in self.keywords} != set(keywords):
                 return None
@@ -81,7 +81,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What notation.yaml says."""
+    """The contents of notation.yaml."""
 
     rewrites: Mapping[str, tuple[Rewrite, ...]]
     forms: Mapping[str, Form]
@@ -90,7 +90,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    """The contents of notation.yaml, read when first asked for."""
+    """Return the contents of notation.yaml, read when first needed."""
     import yaml
 
     data = yaml.safe_load((Path(__file__).parent / "notation.yaml").read_text(encoding="utf-8"))
@@ -134,7 +134,7 @@ class Reader:
     steps: list[int] = field(default_factory=lambda: [0])
 
     def read(self, node: ast.AST) -> Expr:
-        """Raises Unreadable for what is not an expression of mathematics."""
+        """Read an expression. Raises Unreadable for what is not an expression of mathematics."""
         rule = _RULES.get(type(node))
         if rule is None:
             raise Unreadable(type(node).__name__)
@@ -199,7 +199,7 @@ class Reader:
         for op, item in zip(node.ops, node.comparators, strict=True):
             right = self.read(item)
             if self.helpers is None and isinstance(op, (ast.Is, ast.IsNot)) and truth(right) is not None:
-                # what a kernel does for a number that is a truth value
+                # how a kernel treats a number that is a truth value
                 parts.append(FALSE if isinstance(op, ast.Is) else TRUE)
                 continue
             parts.append(self.one_comparison(_COMPARISONS[type(op)], left, right))
@@ -282,7 +282,7 @@ class Reader:
         func = node.func
         keywords = {}
         for item in node.keywords:
-            if item.arg is not None:  # `**x.options()` says where a tensor is made, which is no mathematics
+            if item.arg is not None:  # `**x.options()` gives a tensor's dtype and device: no mathematics
                 keywords[item.arg] = self.read(item.value)
         if isinstance(func, ast.Attribute):
             is_module = isinstance(func.value, ast.Name) and func.value.id not in self.names
@@ -302,7 +302,7 @@ class Reader:
         raise Unreadable("isinstance")
 
     def function(self, name: str, args: list[Expr], keywords: dict[str, Expr], is_name: bool = False) -> Expr:
-        """What a call of that name is; `is_name` if a helper may be meant, not a method or an operator."""
+        """Return what a call of that name is; `is_name` if a helper may be meant, not a method or an operator."""
         if name in ("conj", "conjugate") and len(args) == 1:
             return conj(args[0])
         if name == "wrap_opt_if":
@@ -319,7 +319,7 @@ class Reader:
         return _call(name, args, keywords)
 
     def helper(self, module: str, function: ast.FunctionDef, args: list[Expr], keywords: dict[str, Expr]) -> Expr:
-        """What a helper returns, if that is short and readable; else the call of it, if people may know it."""
+        """Return a helper's return value if that is short and readable; else the call, if the helper is public."""
         before = len(self.calls)
         try:
             inner = self.inside(_bound(function, args, keywords), module)
@@ -335,7 +335,7 @@ class Reader:
         return _call(function.name, args, keywords)
 
     def body(self, statements: list[ast.stmt]) -> Expr:
-        """What a sequence of statements returns."""
+        """Return the value that a sequence of statements returns."""
         names = dict(self.names)
         reader = Reader(names, self.helpers, self.module, self.tensors, self.calls, self.depth, self.steps)
         for position, statement in enumerate(statements):
@@ -370,7 +370,7 @@ class Reader:
 
 
 def choice(condition: Expr, yes: Expr, no: Expr) -> Expr:
-    """`yes` where the condition holds, else `no`; of tuples, element by element."""
+    """Return `yes` where the condition holds, else `no`; for tuples, element by element."""
     if yes.kind == no.kind == "tuple" and len(yes.args) == len(no.args):
         return Expr("tuple", tuple([choice(condition, y, n) for y, n in zip(yes.args, no.args, strict=True)]))
     if condition.kind == "call" and condition.name == "is_complex":
@@ -381,9 +381,9 @@ def choice(condition: Expr, yes: Expr, no: Expr) -> Expr:
 
 
 def truth(e: Expr) -> bool | None:
-    """Whether a condition holds, where that is known without values."""
+    """Return whether a condition holds, where that is known without values."""
     if e.kind == "call" and e.name in _SHAPES and len(e.args) == 1:
-        return True  # the special cases of scalars and of empty tensors are not told
+        return True  # special cases of scalars and empty tensors are left out
     return {TRUE: True, FALSE: False}.get(e)
 
 
@@ -403,7 +403,7 @@ def _call(name: str, args: list[Expr], keywords: dict[str, Expr]) -> Expr:
 
 
 def _bound(function: ast.FunctionDef, args: list[Expr], keywords: dict[str, Expr]) -> dict[str, Expr]:
-    """The parameters of a helper with what a call gives them."""
+    """Bind the arguments of a call to the parameters of a helper."""
     spec = function.args
     if spec.vararg or spec.kwarg:
         raise Unreadable("variadic")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 class Expr:
     """An expression.
 
-    kind    what it is; `notation_write` has one rule for each:
+    kind    what it is; typeset.py has one rule for each:
             'symbol' 'number' 'word' (a string, a dtype: not typeset as mathematics) 'undefined'
             'gradient' 'tangent' 'sum' 'product' 'quotient' 'power' 'negative' 'conj' 'transpose' 'adjoint'
             'matmul' 'call' 'compare' 'and' 'or' 'not' 'cases' 'tuple' 'index' 'slice' 'each' 'attribute' 'keyword'
@@ -42,7 +42,7 @@ UNDEFINED = Expr("undefined")
 
 
 def value_of(e: Expr) -> float | None:
-    """The value of a literal number; None for anything else."""
+    """Return the value of a literal number; None for anything else."""
     if e.kind == "negative":
         inner = value_of(e.args[0])
         return None if inner is None else -inner
@@ -55,7 +55,7 @@ def value_of(e: Expr) -> float | None:
 
 
 def total(*terms: Expr) -> Expr:
-    """A sum."""
+    """Return a sum."""
     flat: list[Expr] = []
     for term in terms:
         flat += term.args if term.kind == "sum" else [term]
@@ -66,7 +66,7 @@ def total(*terms: Expr) -> Expr:
 
 
 def product(*factors: Expr) -> Expr:
-    """A product of factors that commute."""
+    """Return a product of factors that commute."""
     flat: list[Expr] = []
     minus = False
     for factor in factors:
@@ -86,7 +86,7 @@ def product(*factors: Expr) -> Expr:
 
 
 def _powers(factors: list[Expr]) -> list[Expr]:
-    """Factors that occur twice, as squares."""
+    """Write factors that occur twice as squares."""
     found: dict[Expr, int] = {}
     for factor in factors:
         found[factor] = found.get(factor, 0) + 1
@@ -122,7 +122,7 @@ def negative(e: Expr) -> Expr:
 
 
 def conj(e: Expr) -> Expr:
-    """The conjugate; it goes into an expression only where that makes it simpler."""
+    """Return the conjugate, which is distributed over an expression only where that makes it simpler."""
     if e.kind == "conj":
         return e.args[0]
     if e.kind == "number" and not e.name.endswith("j"):
@@ -159,7 +159,7 @@ def transpose(e: Expr) -> Expr:
 
 
 def matmul(*factors: Expr) -> Expr:
-    """A product of matrices."""
+    """Return a product of matrices."""
     flat: list[Expr] = []
     for factor in factors:
         flat += factor.args if factor.kind == "matmul" else [factor]
@@ -167,7 +167,7 @@ def matmul(*factors: Expr) -> Expr:
 
 
 def both(kind: str, parts: list[Expr]) -> Expr:
-    """A conjunction or disjunction, 'and' or 'or'."""
+    """Return a conjunction or disjunction, 'and' or 'or'."""
     flat: list[Expr] = []
     for part in parts:
         flat += part.args if part.kind == kind else [part]
@@ -176,9 +176,9 @@ def both(kind: str, parts: list[Expr]) -> Expr:
 
 
 def cases(pairs: list[tuple[Expr, Expr]], otherwise: Expr) -> Expr:
-    """Values under conditions, (value, condition) in the order in which they are tried.
+    """Return values under conditions, (value, condition) in the order in which they are tried.
 
-    A case that says what the others give anyhow is left out: `1 if n == 0 else x ** n`.
+    A case that the others cover is left out: `1 if n == 0 else x ** n`.
     """
     if otherwise.kind == "cases":
         pairs, otherwise = [*pairs, *_pairs(otherwise)], otherwise.args[-1]
@@ -196,7 +196,7 @@ def cases(pairs: list[tuple[Expr, Expr]], otherwise: Expr) -> Expr:
 
 
 def is_awkward(e: Expr) -> bool:
-    """Whether it would be hard to read: a distinction of cases in a condition, or a case without a value."""
+    """Return whether it would be hard to read: cases in a condition, or a case without a value."""
     if e.kind == "cases":
         values, conditions = [*e.args[:-1:2], e.args[-1]], e.args[1::2]
         if UNDEFINED in values or any(has(c, "cases") for c in conditions):
@@ -205,7 +205,7 @@ def is_awkward(e: Expr) -> bool:
 
 
 def has(e: Expr, *kinds: str) -> bool:
-    """Whether there is an expression of one of the kinds in it."""
+    """Return whether an expression of one of the kinds occurs in it."""
     return e.kind in kinds or any(has(a, *kinds) for a in e.args)
 
 
@@ -222,7 +222,7 @@ def _says_the_same(value: Expr, condition: Expr, otherwise: Expr) -> bool:
 
 
 def substitute(e: Expr, old: Expr, new: Expr) -> Expr:
-    """The expression with a part of it replaced, tidied again."""
+    """Replace a part of an expression and simplify it again."""
     if e == old:
         return new
     if not e.args:
@@ -232,7 +232,7 @@ def substitute(e: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def rebuild(e: Expr, parts: list[Expr]) -> Expr:
-    """An expression of the same kind with other parts."""
+    """Return an expression of the same kind with other parts."""
     if e.kind == "cases":
         return cases(list(zip(parts[:-1:2], parts[1::2], strict=True)), parts[-1])
     makers: dict[str, Callable[..., Expr]] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from .tree import Expr
 
-# How strongly what an expression is made with binds; an atom binds strongest.
+# The binding strength of an expression; that of an atom is the greatest.
 CONDITION, NOT, COMPARE, SUM, PRODUCT, POWER, ATOM = range(7)
 _BINDS = {
     "cases": CONDITION, "or": CONDITION, "and": CONDITION, "not": NOT, "compare": COMPARE, "sum": SUM,
@@ -34,14 +34,14 @@ SIGNS = {
 }  # fmt: skip
 _PLACE = re.compile(r"\{(\d)(!?)\}")
 _LAST_PLACE = re.compile(r"\{\d!?\}$")
-_PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})  # what names may have in them
+_PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})  # characters that names may contain
 _TEXT_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&${}"} | {"\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}"})
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a function is written: its name, or a template with `{0}`, `{1}` for arguments (`{0!}`: with brackets if it
-    is not an atom)."""
+    """The form of a function: its name, or a template with `{0}`, `{1}` for arguments (`{0!}`: in brackets if not an
+    atom)."""
 
     latex: str
     text: str
@@ -54,7 +54,7 @@ _KINDS = (
 
 
 class Style:
-    """What both ways of writing share. Subclasses say how each kind looks."""
+    """The common part of all ways of writing. Subclasses define the look of each kind."""
 
     field = ""
 
@@ -66,7 +66,7 @@ class Style:
         return self.rules[e.kind](e)
 
     def at_least(self, e: Expr, binding: int) -> str:
-        """The expression, in brackets if it binds less than that."""
+        """Write the expression, in brackets if it binds less strongly than `binding`."""
         own = self.binding(e)
         if own >= binding:
             return self.write(e)
@@ -84,7 +84,7 @@ class Style:
         return (PRODUCT if " " in form else POWER) if _LAST_PLACE.search(form) else ATOM
 
     def form(self, e: Expr) -> str | None:
-        """The name or template of a call; None for one that notation.yaml does not have."""
+        """Return the name or template of a call; None if notation.yaml has none."""
         if e.kind != "call":
             return None
         found = self.forms.get(f"{e.name}({len(e.args)})") or self.forms.get(e.name)
@@ -98,7 +98,7 @@ class Style:
         return f"({text})"
 
     def iverson(self, text: str) -> str:
-        """Brackets around a condition that counts as a number: 1 where it holds, else 0."""
+        """Put brackets around a condition that counts as a number: 1 where it holds, else 0."""
         return f"[{text}]"
 
     def arguments(self, items: tuple[Expr, ...]) -> str:
@@ -119,7 +119,7 @@ class Style:
 
     @staticmethod
     def given(e: Expr, number: str) -> Expr:
-        """An argument of a call, by the number that a template has for it."""
+        """Return an argument of a call, by its number in a template."""
         argument = e.args[int(number)]
         return argument.args[0] if argument.kind == "keyword" else argument
 
@@ -166,7 +166,7 @@ class Style:
 
 
 def split_digits(name: str) -> tuple[str, str]:
-    """`tensor1` -> ('tensor', '1')."""
+    """Return ('tensor', '1') for `tensor1`."""
     stem = name.rstrip("0123456789")
     return (stem, name[len(stem) :]) if stem else (name, "")
 
@@ -256,7 +256,7 @@ class Text(Style):
 
 
 class Latex(Style):
-    """LaTeX's mathematics, with nothing but what AMS has, so that MathJax and KaTeX read it."""
+    """LaTeX mathematics, restricted to AMS commands, which MathJax and KaTeX read."""
 
     field = "latex"
 

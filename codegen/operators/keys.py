@@ -23,8 +23,9 @@ from ..schema import FunctionSchema
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the words that may be
-    given.
+    """A key of an entry.
+
+    kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the allowed words.
     """
 
     kind: str
@@ -47,7 +48,7 @@ TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "default_with_numbe
 
 AUTOCASTS = ("lower_precision", "fp32", "promote")
 
-# of a tensor given as out=: its dtype, and which memory it may have in common with the inputs
+# For a tensor given as out=: its dtype, and the memory that it may share with the inputs.
 OUT_DTYPES = ("castable", "same_dtype")
 OUT_MEMORY = ("shared", "aligned", "apart")
 
@@ -74,7 +75,7 @@ KEYS = {
     "domain": Key("any", "where tests may take samples from"),
 }
 
-# Keys that PyTorch's file has and this one has not: the errors say what to write here.
+# Keys of PyTorch's file that this one lacks, and what to write instead.
 _PYTORCH_KEYS = {
     "dispatch": "`kernel:` says what computes the operator",
     "structured": "remove it; in-place and out variants come from `autogen:`",
@@ -95,7 +96,7 @@ _WORDS = "write words, separated by commas"
 
 
 def check_keys(entry: Entry) -> list[SpecError]:
-    """Unknown and missing keys, and values of the wrong kind; empty if the entry can be read."""
+    """Return errors for unknown and missing keys and for values of the wrong kind; none if the entry can be read."""
     errors = []
     for name, key in entry.keys.items():
         if name not in KEYS:
@@ -135,7 +136,7 @@ def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
 
 
 def check_domain(entry: Entry, schema: FunctionSchema) -> Node | None:
-    """The value of `domain:`, which gives arguments two numbers each. Raises SpecError at the part that is wrong."""
+    """Return the value of `domain:`, two numbers for each argument. Raises SpecError at the part that is wrong."""
     node = entry.get("domain")
     if node is None:
         return None
@@ -162,7 +163,7 @@ def _number(node: Node) -> float | None:
 
 
 def words_of(entry: Entry, name: str) -> list[Text]:
-    """The words of a key, [] where it is absent. Raises SpecError for an empty, repeated or unknown word."""
+    """Return the words of a key, [] if it is absent. Raises SpecError for an empty, repeated or unknown word."""
     node = entry.get(name)
     if node is None:
         return []
@@ -179,7 +180,7 @@ def words_of(entry: Entry, name: str) -> list[Text]:
 
 
 def word_of(entry: Entry, name: str) -> str | None:
-    """The word that a text key holds, None where it is absent. Raises SpecError for an unknown one."""
+    """Return the word of a text key, None if it is absent. Raises SpecError for an unknown one."""
     node = entry.get(name)
     if not isinstance(node, Text):
         return None
@@ -195,24 +196,29 @@ def _check_known(name: str, word: Text) -> None:
 
 
 DEFAULT_FAMILY = "elementwise"
-ROOMS = ("kernels", "composite", "formulas")
+SOURCE_FOLDERS = ("kernels", "composite", "formulas")
 
 _BANNER = re.compile(r"^# == (\w+) ==$", re.MULTILINE)
 
 
 class Families:
-    """The families of a package and, for entries of one file, the family of each."""
+    """The families of a package, and the family of each entry of a file.
+
+    The first of these decides: `family:` in the entry, the only family whose kernels or composite it names, the banner
+    above it (a comment line `# == reduction ==`), else the default. An entry appended to the end therefore needs no
+    banner.
+    """
 
     def __init__(self, package: Path | None, source: Source, default: str = DEFAULT_FAMILY) -> None:
-        rooms = () if package is None else (package / room for room in ROOMS)
-        self.known = frozenset(family for room in rooms for family in families_in(room))
+        folders = () if package is None else (package / name for name in SOURCE_FOLDERS)
+        self.known = frozenset(family for folder in folders for family in families_in(folder))
         banners = [m for m in _BANNER.finditer(source.text) if m[1] in self.known]
         self._default = default
         self._starts = [m.start() for m in banners]
         self._names = [m[1] for m in banners]
 
     def of(self, entry: Entry, kernel: KernelExpr | None, composite: str | None) -> str:
-        """The family of an entry. Raises SpecError for an unknown word in `family:`."""
+        """Return the family of an entry. Raises SpecError for an unknown word in `family:`."""
         told = word_of(entry, "family")
         if told is not None:
             if told not in self.known:
@@ -227,14 +233,14 @@ class Families:
         return self._names[above] if above >= 0 else self._default
 
 
-# What stands between the parentheses of each rule.
+# What each rule takes between its parentheses.
 _NAMES, _NAME, _MAYBE_NAME, _COUNT, _OPERATOR, _NOTHING = "names", "name", "a name", "a count", "operator", "nothing"
 RULES: Mapping[str, str] = {
     "pointwise": _NOTHING, "aligned": _NOTHING, "reduction": _NAME, "whole": _OPERATOR, "dims": _NAMES,
     "inserted": _NAMES, "sizes": _NAMES, "fold": _COUNT, "loss": _NOTHING, "loss_backward": _NOTHING,
     "dynamic": _NOTHING, "random": _MAYBE_NAME, "loop": _NOTHING,
 }  # fmt: skip
-# What `random` may be told that is no argument: one result like the input, or one for each of its rows.
+# The words besides arguments that `random` takes: a result like the input.
 RANDOM_WORDS = ("like",)
 _FORM = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)?)\s*(?:\(([^()]*)\))?\s*")
 
@@ -251,7 +257,7 @@ class Batch:
 
 
 def batch_of(entry: Entry, schema: FunctionSchema, rules: FunctionIndex) -> Batch | None:
-    """The value of an entry's `batch:`. Raises SpecError at the word that is wrong."""
+    """Return the value of an entry's `batch:`. Raises SpecError at the word that is wrong."""
     text = entry.get("batch")
     if not isinstance(text, Text):
         return None
@@ -309,7 +315,7 @@ def _check_names(text: Text, schema: FunctionSchema, found: re.Match[str], argum
             )
 
 
-# Keys of native_functions.yaml and of derivatives.yaml.
+# Keys that people bring along from elsewhere, and what to write instead.
 _FOREIGN_KEYS = {
     **dict.fromkeys(("schema", "op"), "the schema is `func:`"),
     **dict.fromkeys(("module", "namespace"), "write `python_module:`"),
@@ -334,7 +340,7 @@ _FOREIGN_KEYS = {
 
 
 def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str, ...]:
-    """The words of `out:`.
+    """Return the words of `out:`.
 
     Raises:
         SpecError: for two words about one thing, and where no variant takes `out=`.
@@ -357,11 +363,12 @@ def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str,
 def out_takes(
     words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
 ) -> tuple[str, ...]:
-    """What `write_out` has to know beyond what holds for most operators: 'same_dtype', 'shared', 'apart'.
+    """Return what `write_out` must know where an operator differs from most: 'same_dtype', 'shared', 'apart'.
 
-    Elementwise operators and others that promote their inputs' dtypes cast to whatever can hold the result, and in
-    PyTorch write while they read, so that `out` must be all of an input or nothing of it. So do most composites. What
-    has a kernel and promotes nothing gives its input's dtype, and may write to what it has read.
+    Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
+    PyTorch's write while they read, so that `out` must be all of an input or share nothing with it; so do most
+    composites. An operator with a kernel that promotes nothing returns its input's dtype, and may write to what it has
+    read.
 
     Args:
         words: of the key `out`.

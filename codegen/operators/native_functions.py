@@ -49,15 +49,15 @@ class NativeFunction:
     tags            in the order of the file
     python_module   'nn', 'linalg', 'fft', 'special' or None
     family          the file in generated/ that it goes to
-    type_promotion  how dtypes combine, None where it is not said
+    type_promotion  how dtypes combine; None if the entry does not say
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
-    number_overload the overload that it is with a number for its second argument, None where PyTorch has none
-    infix           the sign that means it in formulas, between a tensor and a number; else None
-    domain          what tests are told about valid inputs, as the file has it
+    number_overload its overload with a number as the second argument; None where PyTorch has none
+    infix           the sign that stands for it in formulas, between a tensor and a number; else None
+    domain          the domain of valid inputs, for tests
     batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
-    on_real         'self' if it gives a real tensor back as it is; else None
+    on_real         'self' if it returns a real tensor as it is; else None
     out             the words of `out:`; `out_takes` says what follows from them and from the rest
     half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
     top_level       whether an operator of a package is a function of gradloom's, too
@@ -126,14 +126,14 @@ class NativeFunctions:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> NativeFunction:
-        """The entry that has the name or derives it. Raises KeyError."""
+        """Return the entry that has the name or derives it. Raises KeyError."""
         return self._by_name[name]
 
     def get(self, name: str) -> NativeFunction | None:
         return self._by_name.get(name)
 
     def schema(self, name: str) -> FunctionSchema | None:
-        """The schema of that full name, of an entry or of a derived variant."""
+        """Return the schema of that full name, of an entry or of a derived variant."""
         function = self._by_name.get(name)
         return next((s for s in function.schemas if str(s.name) == name), None) if function else None
 
@@ -143,28 +143,27 @@ class NativeFunctions:
         return tuple(self._by_name)
 
     def overloads(self, name: str) -> tuple[FunctionSchema, ...]:
-        """The schemas that Python code calls by one name (`add`), out variants included."""
+        """Return the schemas that Python code calls by one name (`add`), out variants included."""
         return tuple(s for f in self._functions for s in f.schemas if s.name.name == name)
 
 
 def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
-    """The source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed
-    one.
-    """
+    """Return the source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed
+    one."""
     here = Path(__file__).resolve().parents[1]
     candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
 
 
 def rules_folder() -> Path:
-    """The folder of the batching rules that have names; they are gradloom's for every package."""
+    """Return the folder of the named batching rules, which are gradloom's for every package."""
     here = Path(__file__).resolve().parents[1]
     candidates = (here.parent / "src" / "gradloom", here.parent)
     return next(c for c in candidates if (c / "kernels").is_dir()) / "batching" / "rules"
 
 
 def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
-    """Loads the operators of a YAML file.
+    """Load the operators of a YAML file.
 
     path      the file
     shown     the path that errors name; `path` by default
@@ -180,7 +179,7 @@ def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Pat
 def analyse_entries(
     entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY, kernels: FunctionIndex | None = None
 ) -> NativeFunctions:
-    """The operators of these entries.
+    """Analyse the entries of a file.
 
     package   the folder that holds kernels/ and composite/; None if there are none
     family    the family of entries that nothing else assigns to one
@@ -192,7 +191,7 @@ def analyse_entries(
 
 
 def parse_func(text: Text) -> FunctionSchema:
-    """The schema of a `func:` or `name:` value. Raises SpecError at the word that is wrong."""
+    """Return the schema of a `func:` or `name:` value. Raises SpecError at the word that is wrong."""
     try:
         return parse(text.value)
     except SchemaError as error:
@@ -229,7 +228,7 @@ class _Loader:
 
     def function(self, entry: Entry) -> NativeFunction:
         text = entry.fields["func"]
-        assert isinstance(text, Text)  # check_keys has seen to it
+        assert isinstance(text, Text)  # checked by check_keys
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
         check_names(text, schema)
@@ -277,7 +276,7 @@ class _Loader:
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
 
     def tensors(self, entry: Entry, schema: FunctionSchema, key: str) -> tuple[str, ...]:
-        """The tensor arguments that a key names."""
+        """Return the tensor arguments that a key names."""
         words = words_of(entry, key)
         tensors = [a.name for a in schema.inputs if a.type.is_tensor]
         for word in words:
@@ -287,7 +286,7 @@ class _Loader:
         return tuple(w.value for w in words)
 
     def number_overload(self, entry: Entry, schema: FunctionSchema) -> str | None:
-        """The name of a further overload: the same operator, with a number for the second argument."""
+        """Return the overload of the same operator that takes a number as the second argument."""
         name = word_of(entry, "number_overload")
         second = [a.name for a in schema.inputs[1:2]]
         if name is None or second and second[0] in self.tensors(entry, schema, "accepts_number"):
@@ -297,7 +296,7 @@ class _Loader:
         raise entry.keys["number_overload"].error(message, hint)
 
     def autocast(self, entry: Entry, schema: FunctionSchema) -> str | None:
-        """What autocast does to the arguments: a rule for operators that take tensors and return new ones."""
+        """Return autocast's rule for the arguments, which operators that take tensors and return new ones may have."""
         rule = word_of(entry, "autocast")
         if rule is None:
             return None
@@ -320,7 +319,7 @@ class _Loader:
 
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
-    """Names that two entries give, or one entry gives and another derives."""
+    """Return errors for names that two entries have or derive."""
     errors: list[SpecError] = []
     first: dict[str, Text] = {}
     for function in functions:
@@ -338,7 +337,7 @@ def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
 
 
 def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
-    """Overloads that no call can choose between."""
+    """Return errors for overloads that no call can choose between."""
     groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
     for function in functions:
         groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
@@ -361,7 +360,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
 
 
 def check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
-    """The errors of `whole(f)` where there is no operator f with an argument `dim`."""
+    """Return errors for `whole(f)` where there is no operator f with an argument `dim`."""
     errors = []
     for function in functions:
         batch = function.batch
@@ -386,8 +385,9 @@ def check_whole(functions: Collection[NativeFunction], known: Callable[[str], ob
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A derived operator. kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in
-    `autogen:`.
+    """A derived operator.
+
+    kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in `autogen:`.
     """
 
     kind: str
@@ -409,7 +409,7 @@ _MAKERS: dict[str, Callable[[FunctionSchema], FunctionSchema]] = {
 
 
 def variant_names(name: OperatorName) -> dict[str, str]:
-    """The names that `autogen:` may give for an operator, and the kind of variant that each means.
+    """Return the names that `autogen:` may give for an operator, and the kind of variant that each means.
 
     The overload of the operator is kept (`add_.Tensor`, `add.Tensor_out`) or, where the name is free, left
     out (`add_`, `add.out`), as PyTorch's file has it.
@@ -429,7 +429,7 @@ def variant_names(name: OperatorName) -> dict[str, str]:
 
 
 def derive(schema: FunctionSchema, word: Text) -> Variant:
-    """The variant of `schema` that a word of `autogen:` names.
+    """Return the variant of `schema` that a word of `autogen:` names.
 
     Raises SpecError at the word: no variant has that name, or the operator has no such variant.
     """
@@ -459,7 +459,7 @@ def _is_possible(schema: FunctionSchema, kind: str) -> bool:
 
 
 def schema_error(text: Text, error: SchemaError) -> SpecError:
-    """A SchemaError at its place in the file."""
+    """Return a SchemaError at its place in the file."""
     return text.error(error.message, error.hint, error.offset, error.length)
 
 
@@ -470,9 +470,7 @@ CallShape = tuple[tuple[str, ...], int, frozenset[tuple[str, str, bool]]]
 
 
 def call_shape(schema: FunctionSchema) -> CallShape:
-    """What a call looks like to the code that picks an overload; names of positional arguments do not
-    count.
-    """
+    """Return how a call looks to the code that picks an overload, which ignores the names of positional arguments."""
     positional = [a for a in schema.inputs if not a.kwarg_only]
     keywords = [a for a in schema.inputs if a.kwarg_only]
     return (
@@ -483,14 +481,14 @@ def call_shape(schema: FunctionSchema) -> CallShape:
 
 
 def spell(schema: FunctionSchema) -> str:
-    """A call as a message shows it: `add(Tensor, Scalar)`."""
+    """Return a call as a message shows it: `add(Tensor, Scalar)`."""
     positional, required, _ = call_shape(schema)
     parts = [t if i < required else f"[{t}]" for i, t in enumerate(positional)]
     return f"{schema.name.name}({', '.join(parts)})"
 
 
 def ambiguous_pairs(group: Iterable[tuple[FunctionSchema, frozenset[str]]]) -> list[tuple[int, int]]:
-    """The positions (earlier, later) of overloads with equal calls, in a group of one Python name.
+    """Return the positions (earlier, later) of overloads with equal calls, in a group of one Python name.
 
     Each member comes with its variants ('function', 'method'); a function is never confused with a method. An
     out variant shares the function of its functional form and is left out.

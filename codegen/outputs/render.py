@@ -33,7 +33,7 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, which decides about an attribute by its name and the object's class: so it decides once."""
+    """A sandbox that decides once about an attribute of a class."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -47,7 +47,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return decided
 
 
-# Nothing that templates print is ever read as a template; the sandbox is for those who replace a template.
+# What templates print is never read as a template; the sandbox protects those who replace a template.
 _ENVIRONMENT = _Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),
     undefined=jinja2.StrictUndefined,
@@ -58,17 +58,17 @@ _ENVIRONMENT = _Environment(
 
 
 def fill(name: str, /, **facts: object) -> str:
-    """The text of a template with these facts in it."""
+    """Fill a template in with these facts."""
     return _ENVIRONMENT.get_template(name).render(**facts)
 
 
 def _lines(text: str, spaces: int) -> str:
-    """The lines of a part of a template, indented, without blank ones."""
+    """Indent the lines of a part of a template, without blank ones."""
     return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
 
 
 def _docstring(text: str) -> str:
-    """Text between three double quotes, whatever it holds."""
+    """Escape text so that it can stand between three double quotes."""
     text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return text + " " if text.endswith('"') else text
 
@@ -78,7 +78,7 @@ _ENVIRONMENT.filters["docstring"] = _docstring
 
 
 def render_package(specification: Specification) -> dict[str, str]:
-    """The text of every generated file of a target, by path within its generated package."""
+    """Return the text of every generated file of a target, by path within its generated package."""
     target = specification.target
     files = render(specification.derivatives, target.source if target.is_own else None, target)
     if target.is_own:
@@ -93,7 +93,7 @@ def render_package(specification: Specification) -> dict[str, str]:
 
 
 def _overrides(specification: Specification) -> dict[str, str]:
-    """New wrappers for operators of gradloom's, with the code of the old ones but for their derivatives."""
+    """Render new wrappers for operators of gradloom's that differ from the old ones in their derivatives only."""
     target = specification.target
     theirs = _own_wrappers()
     notation = _notation(target)
@@ -123,17 +123,17 @@ def _version() -> str:
 
 @cache
 def _own_wrappers() -> dict[str, Wrapper]:
-    """The wrappers of gradloom's operators, by full name."""
+    """Return the wrappers of gradloom's operators, by full name."""
     return {w.name: w for w in make_all(_with_wrapper(base().derivatives()), None)}
 
 
 def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
-    """The operators and variants that have a wrapper of their own."""
+    """Return the operators and variants that have a wrapper of their own."""
     return [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
 
 
 def _notation(target: Target) -> Notation:
-    """What writes the derivatives of a target, with the helpers that its formulas may call."""
+    """Return the notation for a target, with the helpers that its formulas may call."""
     if target.source is None:
         return _notation_in_memory()
     sources = (None if target.is_own else own().source, target.source)
@@ -142,14 +142,14 @@ def _notation(target: Target) -> Notation:
 
 @cache
 def _notation_in_memory() -> Notation:
-    """The same where only gradloom has helpers in files."""
+    """Return the notation for operators in memory: only gradloom has helpers in files."""
     source = own().source
     assert source is not None
     return Notation(source / "formulas")
 
 
 def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:
-    """The text of every generated file, by path within the package.
+    """Return the text of every generated file, by path within the package.
 
     Args:
         package: the folder of the hand-written library; with it, type stubs are among the files, and docstrings
@@ -194,7 +194,7 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
 def _nodes_by_family(
     derivatives: Derivatives, joined: Iterable[DifferentiableFunction], families: Iterable[str]
 ) -> dict[str, list[NodeClass]]:
-    """Node classes go to the family of the operator that their entry names."""
+    """Return node classes by the family of the operator that their entry names."""
     family_of: dict[str, str] = {}
     for f in joined:
         for info in f.infos.values():
@@ -236,17 +236,17 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
     )
 
 
-def _aliases(room: str, modules: Iterable[str], target: Target) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(package, [(module in it, its name in generated code)]) for the modules of kernels or composites."""
+def _aliases(folder_name: str, modules: Iterable[str], target: Target) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return (package, [(module in it, its name in generated code)]) for the modules of kernels or composites."""
     found: dict[str, list[tuple[str, str]]] = {}
     for module in sorted(modules):
-        folder, _, name = f"{target.package}.{room}.{module}".rpartition(".")
-        found.setdefault(folder, []).append((name, module_alias(room, module)))
+        package, _, name = f"{target.package}.{folder_name}.{module}".rpartition(".")
+        found.setdefault(package, []).append((name, module_alias(folder_name, module)))
     return list(found.items())
 
 
 def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
-    """Those that make a composite operator are not there: its parts are intercepted."""
+    """Render the wrappers around given kernels. Composites have none: the operators that they call are intercepted."""
     recorded = [w for w in wrappers if not w.composite]
     helpers = _by_module(h for w in recorded if w.info is not None for h in w.info.forward_helpers)
     nodes = sorted({w.node for w in recorded if w.node is not None})
@@ -263,7 +263,7 @@ def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Helpers by the whole name of their module."""
+    """Return helpers by the full name of their module."""
     found: dict[str, set[str]] = {}
     for module, name in helpers:
         found.setdefault(module if "." in module else f"gradloom.formulas.{module}", set()).add(name)
@@ -288,13 +288,14 @@ def _namespaces(
 
 
 def shown(target: Target, name: str) -> str:
-    """One of the YAML files as messages name it: from the current folder where that is above, as editors like it."""
+    """Return the path of a YAML file for messages: relative to the current folder if it is inside, as editors
+    want it."""
     path = target.path(name)
     return name if target.is_own or not path.is_relative_to(Path.cwd()) else str(path.relative_to(Path.cwd()))
 
 
 def generated_files(target: Target) -> dict[str, str]:
-    """The generated files that the YAML files of a target give."""
+    """Run all stages: return the generated files of a target."""
     from ..derivatives.specification import load
 
     return render_package(load(target, lambda name: shown(target, name)))

@@ -31,7 +31,7 @@ from ..wrappers.wrappers import PublicName, Wrapper
 
 FOLDER = "stubs/gradloom-stubs"
 
-# Schema type -> what a caller may pass: alone, in a list of any length, in a list of n for which one value may stand.
+# Schema type -> the annotation: of one value, of a list of any length, of a list of n or one value for all.
 _TYPES = {
     "Tensor": ("Tensor", "Sequence[Tensor]", "Sequence[Tensor]"),
     "Scalar": ("Number", "Sequence[Number]", "Sequence[Number]"),
@@ -50,7 +50,7 @@ _SYMBOLIC = {"SymInt": "int", "SymBool": "bool", "DeviceIndex": "int"}
 
 
 def argument_type(type_: Type, number: bool = False) -> str:
-    """The annotation of an argument; `number`: a Python number may stand for the tensor."""
+    """Return the annotation of an argument; `number`: a Python number may stand for the tensor."""
     base = type_.base.name
     single, many, some = _TYPES.get(_SYMBOLIC.get(base, base), ("object",) * 3)
     text = single
@@ -64,7 +64,7 @@ def argument_type(type_: Type, number: bool = False) -> str:
 
 
 def return_type(type_: Type) -> str:
-    """The annotation of one returned value: lists are returned as tuples."""
+    """Return the annotation of one returned value: lists are returned as tuples."""
     base = type_.base.name
     single = _TYPES.get(_SYMBOLIC.get(base, base), ("object",))[0]
     text = f"tuple[{single}, ...]" if type_.is_list else single
@@ -110,7 +110,7 @@ def _default(p: Parameter) -> str:
 
 
 def _varargs(w: Wrapper, shown: Sequence[Parameter]) -> Parameter | None:
-    """The parameter whose integers may be passed one by one: the only one that is positional."""
+    """Return the parameter whose integers may be passed one by one: the only positional one."""
     positional = [p for p in shown if not p.argument.kwarg_only]
     if len(positional) != 1:
         return None
@@ -135,14 +135,14 @@ def _returns(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> str:
     if w.result_class is None:
         return f"tuple[{', '.join(types)}]"
     made = ResultClass(w.python_name, tuple(r.name or "" for r in w.schema.returns), tuple(types))
-    if results.setdefault(made.name, made) != made:  # overloads whose results have other names
+    if results.setdefault(made.name, made) != made:  # overloads whose results have different names
         made = ResultClass(w.own_name, made.fields, made.types)
         results[made.name] = made
     return f"return_types.{made.name}"
 
 
 def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> list[Signature]:
-    """The ways to call a wrapper: with its lists as lists and, where that is allowed, with integers one by one."""
+    """Return the ways to call a wrapper: with lists as lists and, where allowed, with integers one by one."""
     own = next((p for p in w.parameters if p.argument.name == "self"), None) if method else None
     shown = [p for p in w.parameters if p is not own]
     returns = _returns(w, method, results)
@@ -158,7 +158,7 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
             if p is starred:
                 positional.append(f"*{name}: int")
                 continue
-            default = "" if name in renamed else _default(p)  # it is by this name that the form is chosen
+            default = "" if name in renamed else _default(p)  # this name selects the form
             text = f"{renamed.get(name, name)}: {argument_type(p.argument.type, p.number)}{default}"
             (keywords if keywords or name in renamed or p.argument.kwarg_only else positional).append(text)
         if w.makes_leaf:
@@ -172,7 +172,7 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
 
 
 def _numpy_names(shown: Sequence[Parameter]) -> list[dict[str, str]]:
-    """The ways to call parameters by NumPy's names: none of them, `keepdims`, `axis`, both."""
+    """Return the ways to use NumPy's names for parameters: none of them, `keepdims`, `axis`, both."""
     names = {p.argument.name for p in shown}
     found: list[dict[str, str]] = [{}]
     for name in sorted(ALIASES.keys() & names, reverse=True):
@@ -188,7 +188,8 @@ def _stub(name: str, wrappers: Iterable[Wrapper], method: bool, results: dict[st
 
 
 def _covers(one: Signature, other: Signature) -> bool:
-    """Whether an overload takes all that another takes: tensors that may be numbers, optional parameters besides."""
+    """Return whether an overload accepts every call of another: tensors may be numbers, optional parameters
+    are added."""
     theirs = other.parameters.split(", ")
     names = {p.partition(":")[0] for p in theirs}
     mine = [p for p in one.parameters.split(", ") if p.partition(":")[0] in names or " = " not in p]
@@ -204,11 +205,11 @@ def _covers(one: Signature, other: Signature) -> bool:
     )
 
 
-# --- what is written by hand ---------------------------------------------------------------------------------------
+# --- hand-written names -------------------------------------------------------------------------------------------
 
 
 def names_in(body: Iterable[ast.stmt]) -> set[str]:
-    """The names that statements bind, those under `if` included; of imports, only those that name what they import."""
+    """Return the names that statements bind, also under `if`; of imports, only those without `*`."""
     found: set[str] = set()
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -225,12 +226,12 @@ def names_in(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def written_names(path: Path) -> set[str]:
-    """The names that a hand-written module binds; none if there is no such file."""
+    """Return the names that a hand-written module binds; none if there is no such file."""
     return names_in(ast.parse(path.read_text(encoding="utf-8")).body) if path.is_file() else set()
 
 
 def written_members(path: Path, name: str) -> set[str]:
-    """The members that a hand-written class has."""
+    """Return the members that a hand-written class has."""
     if not path.is_file():
         return set()
     body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -241,7 +242,7 @@ def written_members(path: Path, name: str) -> set[str]:
 
 
 def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[..., str]) -> dict[str, str]:
-    """The text of every stub file, by path within the generated package.
+    """Return the text of every stub file, by path within the generated package.
 
     Args:
         names: the public names of all operators.
@@ -285,7 +286,7 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
 
 
 def package_stubs(names: Sequence[PublicName], target: Target, template: Callable[..., str]) -> dict[str, str]:
-    """The stubs of a package of operators, by path within its generated code, and the function for its methods.
+    """Return a package's stubs and the function for its methods, by path within its generated code.
 
     Args:
         names: the public names of its operators.

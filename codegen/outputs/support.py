@@ -1,4 +1,4 @@
-"""What an operator supports, found by looking at its entries and at what they call. Nothing is executed.
+"""What an operator supports, derived from its entries and from what they call. Nothing is executed.
 
     support = Support(derivatives, source)
     row = support.row(derivatives["mul.Tensor"])
@@ -31,10 +31,10 @@ YES, NO, PART, NONE, UNKNOWN = "yes", "no", "part", "none", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An answer, and what it is known from.
+    """An answer and its reason.
 
-    answer  'yes', 'no', 'part' (for some inputs), 'none' (the question does not arise: nothing to differentiate), or
-            'unknown' (it cannot be told without running it)
+    answer  'yes', 'no', 'part' (for some inputs), 'none' (not applicable: nothing to differentiate), or 'unknown' (it
+            must be run)
     """
 
     answer: str
@@ -59,7 +59,7 @@ class Row:
     out: Fact
 
     def items(self) -> Iterator[tuple[str, Fact]]:
-        """(title, fact) for each column, in the order in which people read them."""
+        """Yield (title, fact) for each column, in the order in which people read them."""
         yield from (
             ("reverse mode", self.reverse),
             ("double backward", self.double),
@@ -91,7 +91,7 @@ class Support:
         self._rows: dict[tuple[str, str], Fact] = {}
 
     def row(self, function: DifferentiableFunction) -> Row:
-        """What an operator supports."""
+        """Return what an operator supports."""
         return Row(
             self.fact("reverse", function),
             self.fact("double", function),
@@ -102,7 +102,8 @@ class Support:
         )
 
     def fact(self, column: str, function: DifferentiableFunction) -> Fact:
-        """'reverse', 'double' or 'forward' of an operator. Operators that call one another count as supported."""
+        """Return 'reverse', 'double' or 'forward' of an operator. Operators that call one another count as
+        supported."""
         key = (column, function.name)
         if key not in self._rows:
             self._rows[key] = Fact(YES)
@@ -126,7 +127,7 @@ class Support:
         return Fact(YES, "by formula")
 
     def _by_composition(self, column: str, function: DifferentiableFunction) -> Fact:
-        """What all operators that a composite calls support."""
+        """Return what all operators that a composite calls support."""
         calls = self.composite_calls(function)
         facts = [(name, self.best(column, name)) for name in calls]
         missing = [name for name, fact in facts if fact.answer == NO]
@@ -141,7 +142,8 @@ class Support:
         return Fact(YES, "through the operators that it calls")
 
     def best(self, column: str, name: str) -> Fact:
-        """The best answer among the overloads of a name: which of them a call means is not known here."""
+        """Return the best answer among the overloads of a name, since the overload that a call means is
+        unknown here."""
         facts = [self.fact(column, f) for f in self.by_name[name]]
         return next((f for answer in (YES, PART, NO) for f in facts if f.answer == answer), Fact(NONE))
 
@@ -173,8 +175,8 @@ class Support:
         return Fact(NO, f"{', '.join(sorted(missing))}, which its formula calls, has no derivative")
 
     def formula_calls(self, info: DifferentiabilityInfo, d: Derivative) -> set[str]:
-        """The operators without a derivative that a formula gives something that is to be differentiated again: a
-        gradient, a differentiable input or output, or what is computed from them."""
+        """Return the operators without a derivative to which a formula passes something differentiable: a gradient, a
+        differentiable input or output, or a value computed from them."""
         inputs = {i.name for i in info.inputs}
         names = {"grad", "grads"} | {g.name for g in d.gradients}
         names |= {
@@ -213,7 +215,7 @@ class Support:
     # Complex numbers
 
     def complex(self, function: DifferentiableFunction) -> Fact:
-        """Whether it takes complex tensors, where the kernel says so."""
+        """Return whether it takes complex tensors, where the kernel shows it."""
         kernel = function.function.kernel
         if kernel is None:
             return Fact(UNKNOWN, "it depends on the operators that it calls")
@@ -226,7 +228,7 @@ class Support:
     # Variants
 
     def variant(self, function: DifferentiableFunction, kind: str) -> Fact:
-        """The in-place or out variant: derived by `autogen:`, or an entry of its own."""
+        """Return the in-place or out variant: derived by `autogen:`, or an entry of its own."""
         derived = next((v for v in function.function.derived if v.kind == kind), None)
         if derived is not None:
             return Fact(YES, str(derived.schema.name))
@@ -240,7 +242,7 @@ class Support:
 
 
 def complex_loops(ufunc: str) -> Fact:
-    """Whether a ufunc of NumPy has loops for complex numbers."""
+    """Return whether a ufunc of NumPy has loops for complex numbers."""
     found = getattr(numpy, ufunc, None)
     if not isinstance(found, numpy.ufunc):
         return Fact(UNKNOWN, "the kernel does not say")
@@ -253,10 +255,10 @@ MAX_DEPTH = 12
 
 
 class Flow:
-    """One pass over a formula.
+    """One pass over a formula: which operators get something that is differentiated.
 
     answer   the name of an operator -> whether it is differentiable: 'yes', 'part', 'no', 'none'; None for another name
-    stopped  the operators that are not and get something that is differentiated, filled by `expression`
+    stopped  the operators that are not differentiable and get such a value, filled by `expression`
     """
 
     def __init__(self, functions: Functions, answer: Callable[[str], str | None]) -> None:
@@ -265,7 +267,7 @@ class Flow:
         self.depth = 0
 
     def expression(self, node: ast.expr, names: Collection[str], module: str | None) -> bool:
-        """Whether the value of an expression depends differentiably on one of the names."""
+        """Return whether the value of an expression depends differentiably on one of the names."""
         if isinstance(node, ast.Name):
             return node.id in names
         if isinstance(node, ast.Compare):
@@ -288,7 +290,7 @@ class Flow:
         return self.any_of([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)], names, module)
 
     def any_of(self, nodes: list[ast.expr], names: Collection[str], module: str | None) -> bool:
-        """Whether one of them depends on a name; all are looked at, for what they call."""
+        """Return whether one of them depends on a name; all are visited, for what they call."""
         return True in [self.expression(node, names, module) for node in nodes]
 
     def call(self, node: ast.Call, names: Collection[str], module: str | None) -> bool:
@@ -319,7 +321,7 @@ class Flow:
     def function(
         self, module: str, definition: ast.FunctionDef, given: list[bool], words: dict[str | None, bool]
     ) -> bool:
-        """A call of a helper, with which of its arguments depend on what is differentiated."""
+        """Follow a call of a helper; `given` and `words` say which arguments depend on what is differentiated."""
         if self.depth >= MAX_DEPTH:
             return True
         self.depth += 1
@@ -334,7 +336,7 @@ class Flow:
         return result
 
     def statements(self, body: list[ast.stmt], names: set[str], module: str) -> bool:
-        """Whether what the statements return depends on the names; `names` grows by what is assigned."""
+        """Return whether what the statements return depends on the names; `names` grows by what is assigned."""
         result = False
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and statement.value is not None:
@@ -355,7 +357,7 @@ class Flow:
         return result
 
     def assigned(self, target: ast.expr, value: ast.expr, names: Collection[str], module: str) -> set[str]:
-        """The names that an assignment makes depend on what is differentiated."""
+        """Return the names that an assignment makes depend on what is differentiated."""
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             pairs = zip(target.elts, value.elts, strict=True)
             return {name for t, v in pairs for name in self.assigned(t, v, names, module)}
@@ -363,7 +365,7 @@ class Flow:
 
 
 def _names_in(target: ast.expr) -> set[str]:
-    """The names that an assignment to a target gives a value; of `x[i] = y`, x."""
+    """Return the names that an assignment to a target binds; for `x[i] = y`, x."""
     if isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
         return _names_in(target.value)
     if isinstance(target, (ast.Tuple, ast.List)):

@@ -32,13 +32,12 @@ class Row:
 
 
 SCALAR = Base("Scalar")
-# A variant is what it is because of how it is called, which says so among its tags; and it is none of the operators
-# that others are made of.
+# The tag that a variant gets; it loses `core`, since others are not made of it.
 _VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
 
 
 def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
-    """The overloads of each operator, its out variants after those that return a new result."""
+    """Return the overloads of each operator; out variants follow those that return a new result."""
     functional: dict[str, list[Row]] = {}
     out: dict[str, list[Row]] = {}
     for w in wrappers:
@@ -53,7 +52,7 @@ def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
 
 
 def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
-    """The schema, and the one with a number for the second argument where that is an overload of its own."""
+    """Return the schema, and the one with a number as the second argument where that is an overload of its own."""
     if w.native.number_overload is None:
         return (schema,)
     first, second, *others = schema.arguments
@@ -87,7 +86,7 @@ class BatchedOperator:
 
 
 def batching_table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
-    """The rule of every wrapper that takes tensors, or draws."""
+    """Return the rule of every wrapper that takes tensors or draws random numbers."""
     by_name = {w.name: w for w in wrappers}
     found = []
     for w in wrappers:
@@ -106,7 +105,7 @@ def batching_table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
 
 
 def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
-    """The rule of a wrapper: its own, or what follows from its tags and arguments."""
+    """Return the rule of a wrapper: its own, or the one that follows from its tags and arguments."""
     native = w.native
     if native.batch is not None and (w.kind != "inplace" or native.schema is w.schema):
         return native.batch
@@ -120,11 +119,11 @@ def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
         return rule
     functional = _functional(w, by_name)
     if functional is None or _rule(functional, by_name).rule == "loop":
-        return Batch("loop")  # each example is written in its place
+        return Batch("loop")  # each batch element is written in its place
     return Batch("write", (functional.function,))
 
 
-# Rules that write to the physical tensor as they would compute a new one.
+# Rules that write to the physical tensor in the same way as they compute a new one.
 _IN_PLACE = ("pointwise", "dims", "inserted", "random", "shape.t", "shape.squeeze", "shape.through")
 
 
@@ -149,14 +148,14 @@ def _random(native: NativeFunction) -> Batch:
 
 
 def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
-    """The operator that computes what an in-place one writes, in the same file."""
+    """Return the operator that computes what an in-place one writes, in the same family."""
     base, dot, overload = w.name.partition(".")
     found = by_name.get(base.removesuffix("_") + dot + overload)
     return found if found is not None and found.native.family == w.native.family else None
 
 
 def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
-    """A rule as the batching_table has it, with what the operators that it names look like."""
+    """Return a rule as the table has it, with the signatures of the operators that it names."""
     arguments = batch.arguments
     if batch.rule == "reduction":
         type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
@@ -167,14 +166,14 @@ def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
 
 
 def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
-    """The operator, whether it takes several dimensions, and what it is given before them."""
+    """Return the operator, whether it takes several dimensions, and the arguments before them."""
     dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
     before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
     return (over.python_name, "several" if dim.type.is_list else "one", *before)
 
 
 def _parameters(w: Wrapper) -> str:
-    """The arguments in the order of the schema, tensors with their types."""
+    """Return the arguments in the order of the schema, tensors with their types."""
     words = []
     for p in w.parameters:
         kind = {

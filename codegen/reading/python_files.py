@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..errors import did_you_mean
 
-MODULES = ("ops", "_operators", "own")  # what the files call the module of operators; `own` is a package's
+MODULES = ("ops", "_operators", "own")  # names of the operators' module in the files; `own` is a package's
 
 
 class Functions:
@@ -31,9 +31,9 @@ class Functions:
     def __init__(self, *folders: Path) -> None:
         self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
         self.paths: dict[str, Path] = {}
-        self._values: dict[str, dict[str, ast.expr]] = {}  # what other names are assigned, as `exp2 = _alias("exp2")`
-        self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) that it is from
-        self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are no methods
+        self._values: dict[str, dict[str, ast.expr]] = {}  # values of other names: `exp2 = _alias("exp2")`
+        self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) of its origin
+        self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are not methods
         self._calls: dict[tuple[str, str], frozenset[str]] = {}
         for folder in folders:
             modules = dict(modules_in(folder))
@@ -42,7 +42,7 @@ class Functions:
                 self._read(name, path, keys)
 
     def _read(self, name: str, path: Path, keys: Mapping[str, str]) -> None:
-        """Read a module; `keys` says what the modules of its folder are called here."""
+        """Read a module; `keys` maps the modules of its folder to their names here."""
         tree = ast.parse(path.read_text(encoding="utf-8"))
         key = keys[name]
         around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
@@ -59,7 +59,7 @@ class Functions:
         }
 
     def find(self, name: str, module: str | None = None) -> tuple[str, ast.FunctionDef] | None:
-        """(module, function) that a name means in a module; without a module, the public function of that name."""
+        """Return (module, function) for a name in a module; without a module, the public function of that name."""
         if module is None:
             home = self.home(name)
             return None if home is None else (home, self.modules[home][name])
@@ -69,7 +69,7 @@ class Functions:
         return None if origin is None else self.find(origin[1], origin[0])
 
     def origin(self, module: str, name: str) -> tuple[str, str]:
-        """(module, name) that a name of a module is imported from; the same where it is its own."""
+        """Return (module, name) that a name of a module is imported from; the same if it is its own."""
         seen = set()
         while (module, name) not in seen and name in self._imports.get(module, {}):
             seen.add((module, name))
@@ -77,11 +77,11 @@ class Functions:
         return module, name
 
     def definition(self, module: str, name: str) -> ast.FunctionDef | ast.expr | None:
-        """The function of that name, or what the name is assigned; None for a name that is not of the module's own."""
+        """Return the function of that name, or the value assigned to it; None if the module does not define it."""
         return self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
 
     def home(self, name: str) -> str | None:
-        """The public module that has a public function of that name."""
+        """Return the public module that has a public function of that name."""
         if name.startswith("_"):
             return None
         return next(
@@ -94,7 +94,8 @@ class Functions:
         )
 
     def calls(self, module: str, name: str) -> frozenset[str]:
-        """The names of operators and methods that a function calls, through other functions of the folder, too."""
+        """Return the names of operators and methods that a function calls, also through other functions of
+        the folder."""
         origin = self._imports.get(module, {}).get(name)
         if origin is not None:
             return self.calls(*origin)
@@ -124,7 +125,7 @@ class Functions:
 
 
 def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
-    """(name, expression) for each name that a statement at the top of a module assigns."""
+    """Return (name, expression) for each name that a top-level statement of a module assigns."""
     found = []
     for target in statement.targets:
         names = target.elts if isinstance(target, ast.Tuple) else [target]
@@ -137,8 +138,7 @@ def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function: their names, how many positional ones there are, and which have no
-    default.
+    """The parameters of a function: their names, the number of positional ones, and those without a default.
 
     `names` is None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`).
     """
@@ -148,7 +148,7 @@ class Signature:
     required: frozenset[str] = frozenset()
 
     def mismatch(self, positional: int, keywords: list[str]) -> str:
-        """Why a call with so many positional arguments and these keywords fails; '' if it does not."""
+        """Return why a call with these arguments fails; '' if it does not."""
         if self.names is None:
             return ""
         if positional > self.positional:
@@ -178,7 +178,7 @@ def modules_in(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def families_in(folder: Path) -> frozenset[str]:
-    """The families of a folder. See Note [Families]."""
+    """Return the families of a folder. See Note [Families]."""
     names = (name.partition(".")[0] for name, _ in modules_in(folder))
     return frozenset(name for name in names if not name.startswith("_"))
 
@@ -193,7 +193,7 @@ class FunctionIndex:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.room = folder.name if folder is not None else ""
+        self.name = folder.name if folder is not None else ""
         self._functions: dict[str, dict[str, Signature]] = {}
         self._modules: dict[str, dict[str, list[str]]] = {}  # family -> function -> the modules that have it
 
@@ -203,13 +203,13 @@ class FunctionIndex:
         return () if self.folder is None else tuple(sorted(families_in(self.folder)))
 
     def functions(self, family: str) -> dict[str, Signature]:
-        """The names in a family; empty where there is no such family. Raises SyntaxError for a broken file."""
+        """Return the names in a family; none if there is no such family. Raises SyntaxError for a broken file."""
         if family not in self._functions:
             self._read(family)
         return self._functions[family]
 
     def module(self, family: str, function: str) -> str:
-        """The module of a function that `explain` finds, from the folder: `activation.softmax`."""
+        """Return the module of a function that `explain` finds, from the folder: `activation.softmax`."""
         self.functions(family)
         return self._modules[family][function][0]
 
@@ -231,23 +231,21 @@ class FunctionIndex:
         self._modules[family] = modules
 
     def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
-        """None if `family.function` exists; else (the word at fault: 'family' or 'function', message,
-        hint).
-        """
-        room = self.room
+        """Return None if `family.function` exists; else (the word at fault: 'family' or 'function', message, hint)."""
+        name = self.name
         if family not in self.families:
             hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
-                f"add it as {room}/{family}.py, or name one of: {', '.join(self.families)}"
+                f"add it as {name}/{family}.py, or name one of: {', '.join(self.families)}"
             )  # fmt: skip
-            return "family", f"there is no family `{family}` in {room}/", hint
+            return "family", f"there is no family `{family}` in {name}/", hint
         try:
             functions = self.functions(family)
         except SyntaxError as error:
             file = Path(str(error.filename)).relative_to(self.folder) if self.folder is not None else ""
-            return ("family", f"{room}/{file} is not Python: {error.msg} in line {error.lineno}", "mend that file")
+            return ("family", f"{name}/{file} is not Python: {error.msg} in line {error.lineno}", "mend that file")
         modules = self._modules[family].get(function, ())
         if len(modules) > 1:
-            files = " and ".join(f"{room}/{module.replace('.', '/')}.py" for module in modules)
+            files = " and ".join(f"{name}/{module.replace('.', '/')}.py" for module in modules)
             return "function", f"`{function}` is defined twice: in {files}", "rename one, or remove it"
         if modules:
             return None
@@ -256,7 +254,7 @@ class FunctionIndex:
         return "function", f"there is no function `{function}` in {place}", hint
 
     def find(self, function: str) -> tuple[str, ...]:
-        """The families that have a function of that name."""
+        """Return the families that have a function of that name."""
         found = []
         for family in self.families:
             try:
@@ -267,9 +265,9 @@ class FunctionIndex:
         return tuple(found)
 
     def _place(self, family: str) -> str:
-        """The file or folder of a family, as messages name it."""
+        """Return the file or folder of a family, for messages."""
         is_folder = self.folder is not None and (self.folder / family).is_dir()
-        return f"{self.room}/{family}/" if is_folder else f"{self.room}/{family}.py"
+        return f"{self.name}/{family}/" if is_folder else f"{self.name}/{family}.py"
 
     def _elsewhere(self, function: str) -> str:
         found = self.find(function)
@@ -277,7 +275,7 @@ class FunctionIndex:
 
 
 class GivenFunctions(FunctionIndex):
-    """Functions that are given at run time, all in one family."""
+    """Functions given at run time, all in one family."""
 
     def __init__(self, family: str, functions: Mapping[str, Signature]) -> None:
         super().__init__(None)
@@ -300,7 +298,7 @@ class GivenFunctions(FunctionIndex):
 
 
 def _top_level_names(path: Path) -> tuple[dict[str, Signature], list[str]]:
-    """The names that a file defines or assigns at its top level, and those that it imports from gradloom."""
+    """Return the names that a file defines or assigns at its top level, and those that it imports from gradloom."""
     names: dict[str, Signature] = {}
     imported: list[str] = []
     for node in ast.parse(path.read_text(encoding="utf-8"), path).body:

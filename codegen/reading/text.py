@@ -1,4 +1,4 @@
-"""Values of a YAML file that know where they stand.
+"""Values of a YAML file, with their places in it.
 
 A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's
 line and column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an
@@ -31,7 +31,7 @@ class Source:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def index(self, line: int, column: int) -> int:
-        """The index in the text of a line and column that count from 0, as YAML's marks do."""
+        """Return the index in the text of a line and column that count from 0, as YAML's marks do."""
         return self._starts[min(line, len(self._starts) - 1)] + column
 
     def line_col(self, index: int) -> tuple[int, int]:
@@ -40,13 +40,13 @@ class Source:
         return line, index - self._starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The text of line `number`, counted from 1."""
+        """Return the text of line `number`, counted from 1."""
         start = self._starts[number - 1]
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)]
 
     def error(self, index: int, message: str, hint: str, length: int = 1) -> SpecError:
-        """An error at an index of the text. Past the last line it is placed at the end of that line."""
+        """Return an error at an index of the text. Past the last line it is placed at the end of that line."""
         index = min(index, len(self.text))
         if index == len(self.text) and self.text.endswith("\n"):
             index = len(self.text.rstrip())
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A scalar: its value, and where it stands in the source. `style` is None (plain) or one of `' " | >`."""
+    """A scalar: its value and its place in the source. `style` is None (plain) or one of `' " | >`."""
 
     value: str
     source: Source = field(repr=False, compare=False)
@@ -79,11 +79,11 @@ class Text:
         return self.position(0)[1]
 
     def index(self, offset: int) -> int:
-        """The index in the source of the character at `offset` in the value."""
+        """Return the index in the source of the character at `offset` in the value."""
         return self._index(offset, *self._places())
 
     def _places(self) -> tuple[list[int], list[int]]:
-        """The offsets of the value's characters that are not white space, and their indices in the source."""
+        """Return the offsets of the value's characters that are not white space, and their indices in the source."""
         return [i for i, char in enumerate(self.value) if char not in _WHITE], list(self._solid_places())
 
     def _index(self, offset: int, solid: list[int], places: list[int]) -> int:
@@ -98,18 +98,18 @@ class Text:
         return self.source.line_col(self.index(offset))
 
     def error(self, message: str, hint: str, offset: int = 0, length: int | None = None) -> SpecError:
-        """An error about `length` characters of the value from `offset` on (by default about all of it)."""
+        """Return an error about `length` characters of the value from `offset` on (by default all of it)."""
         if length is None:
             length = len(self.value) - offset
         start = self.index(offset)
         line_end = self.source.text.find("\n", start)
         line_end = line_end if line_end >= 0 else len(self.source.text)
-        # A word that goes on over the next line is marked up to the end of the first.
+        # A word that continues on the next line is marked up to the end of the first.
         end = self.index(offset + length - 1) + 1 if length > 1 else start + 1
         return self.source.error(start, message, hint, max(1, min(end, line_end) - start))
 
     def word(self, offset: int, length: int) -> Text:
-        """A part of the value as a Text of its own (plain text only keeps its place)."""
+        """Return a part of the value as a Text of its own; a plain style keeps its place."""
         return self._word(offset, length, *self._places())
 
     def _word(self, offset: int, length: int, solid: list[int], places: list[int]) -> Text:
@@ -118,7 +118,7 @@ class Text:
         return Text(self.value[offset : offset + length], self.source, start, end)
 
     def words(self, separator: str = ",") -> list[Text]:
-        """The value split at a separator; white space around the parts goes, empty parts stay."""
+        """Split the value at a separator; white space around the parts goes, empty parts stay."""
         parts, offset = [], 0
         solid, places = self._places()
         for piece in self.value.split(separator):
@@ -131,7 +131,7 @@ class Text:
         return parts
 
     def _solid_places(self) -> Iterator[int]:
-        """The indices in the source of the value's characters that are not white space.
+        """Return the indices in the source of the value's characters that are not white space.
 
         Folding, indentation and chomping change white space only, so these suffice to place every word.
         """
@@ -201,7 +201,7 @@ Node = Text | TextList | TextMap
 
 
 def _marked(node: TextList | TextMap) -> int:
-    """How much to mark of a node that may go over several lines: its first line."""
+    """Return how many characters to mark of a node that may span several lines: its first line."""
     end = node.source.text.find("\n", node.start)
     end = end if 0 <= end < node.end else node.end
     return max(1, len(node.source.text[node.start : end].rstrip()))

@@ -32,7 +32,7 @@ _QUOTE = "put the whole value in quotes"
 
 
 def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tuple[Entry, ...]:
-    """The list items of a YAML file. `shown` is the path that errors name; by default `path` itself.
+    """Return the list items of a YAML file. `shown` is the path that errors name; by default `path` itself.
 
     Raises SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings.
     """
@@ -41,7 +41,7 @@ def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tupl
 
 
 def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
-    """The list items of a YAML text; see `load_entries`."""
+    """Return the list items of a YAML text; see `load_entries`."""
     source = Source(shown, text)
     _check_characters(source)
     if not text.strip():
@@ -81,7 +81,7 @@ def _read(path: str | os.PathLike[str], shown: str) -> bytes:
 
 
 def _decode(data: bytes, shown: str) -> str:
-    """The text of a file with `\\n` as line ends. A byte order mark is dropped."""
+    """Return the text of a file with `\\n` as line ends. A byte order mark is dropped."""
     binary = data.find(b"\0")
     try:
         text = data.decode("utf-8-sig")
@@ -116,7 +116,7 @@ def _check_characters(source: Source) -> None:
 
 
 class _Reader:
-    """Builds nodes from PyYAML's events with a stack of its own."""
+    """Builds nodes from PyYAML's events, without recursion."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -230,12 +230,12 @@ _KEY_LINE = re.compile(r"\n *(?:- +)?[A-Za-z_][\w, ]*:(?= |\n)")
 
 
 def unclosed_quote(source: Source, start: int, end: int) -> SpecError | None:
-    """The error for a quoted value from `start` to `end` that swallows a key: a later quote closed it."""
+    """Return the error for a quoted value that swallows a key, because a later quote closed it; else None."""
     return _unclosed(source, start) if _KEY_LINE.search(source.text, start, end) else None
 
 
 def syntax_error(source: Source, error: Exception) -> SpecError:
-    """The error to show for a YAMLError, or ValueError, that reading `source` raised."""
+    """Return the error to show for a YAMLError, or ValueError, that reading `source` raised."""
     swallowed = _swallowing_quote(source)
     if swallowed is not None:
         return _unclosed(source, swallowed)
@@ -307,7 +307,7 @@ def _unclosed(source: Source, at: int) -> SpecError:
 
 
 def _swallowing_quote(source: Source) -> int | None:
-    """Where the first quoted scalar begins in which a line looks like a key of an entry."""
+    """Return where the first quoted scalar begins in which a line looks like a key of an entry."""
     if _KEY_LINE.search(source.text) is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """The parts of a schema: arguments, returns and the whole. Frozen, and validated when they are made.
 
-Whoever has one of these objects need not check it again. `parse` in parser.py makes them from text;
+These objects need not be checked again. `parse` in parser.py makes them from text;
 code makes variants of them with `as_inplace`, `as_out` and `as_functional`.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from ..errors import did_you_mean
 from .types import IDENTIFIER, SYMBOLS, Annotation, Base, List, OperatorName, SchemaError, Type, accepts, default_value
 
-# A factory's out= variant takes these from the tensor that is given, so it does not have them as arguments.
+# Options of a factory that its out= variant takes from the given tensor instead.
 _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
-# Arguments that PyTorch's schemas have and that generated code calls something else by (see language/reserved.py).
+# Arguments of PyTorch's schemas whose names generated code uses itself; see language/reserved.py.
 _TAKEN = frozenset({"wrap"})
 
 
@@ -54,9 +54,7 @@ class Argument:
 
     @property
     def default_value(self) -> object:
-        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is
-        none.
-        """
+        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is none."""
         return None if self.default is None else default_value(self.default)
 
     @property
@@ -65,7 +63,7 @@ class Argument:
 
     @property
     def python_name(self) -> str:
-        """The name as a Python parameter: `from` is a keyword and becomes `from_`; callers go on saying `from`."""
+        """The name as a Python parameter: `from` is a keyword and becomes `from_`; callers still pass `from`."""
         return self.name + "_" if keyword.iskeyword(self.name) or self.name in _TAKEN else self.name
 
     def __str__(self) -> str:
@@ -159,7 +157,7 @@ class FunctionSchema:
         self._check_returned(self.out_arguments, allow_fewer=False)
 
     def _check_returned(self, written: tuple[Argument, ...], allow_fewer: bool) -> None:
-        """An operator that writes to arguments returns exactly those, or nothing."""
+        """Check that an operator that writes to arguments returns exactly those, or nothing."""
         annotated = [(r.type, r.annotation) for r in self.returns if r.annotation]
         expected = [(a.type, a.annotation) for a in written]
         fits = annotated == expected[: len(annotated)] and (allow_fewer or len(annotated) in (0, len(expected)))
@@ -178,7 +176,7 @@ class FunctionSchema:
 
     @property
     def kwarg_only(self) -> tuple[Argument, ...]:
-        """The keyword-only arguments, out arguments among them."""
+        """The keyword-only arguments, including out arguments."""
         return tuple(a for a in self.arguments if a.kwarg_only)
 
     @property
@@ -196,9 +194,7 @@ class FunctionSchema:
 
     @property
     def kind(self) -> str:
-        """'functional', 'inplace' (the name ends in `_`), 'out' or 'mutable' (writes to an argument
-        otherwise).
-        """
+        """'functional', 'inplace' (the name ends in `_`), 'out' or 'mutable' (writes to an argument otherwise)."""
         if self.name.inplace:
             return "inplace"
         if self.out_arguments:
@@ -211,11 +207,11 @@ class FunctionSchema:
         return any(r.annotation is not None and not r.annotation.is_write for r in self.returns)
 
     def argument(self, name: str) -> Argument | None:
-        """The argument of that name, or None."""
+        """Return the argument of that name, or None."""
         return next((a for a in self.arguments if a.name == name), None)
 
     def as_functional(self) -> FunctionSchema:
-        """The variant that writes to nothing and returns what this one would have written.
+        """Return the variant that writes to nothing and returns what this one would have written.
 
         An operator that writes to one argument of several, such as running statistics, returns its own
         results first and then the new value of each argument, named after it.
@@ -236,7 +232,7 @@ class FunctionSchema:
         return FunctionSchema(replace(self.name, inplace=False, overload=overload), inputs, results)
 
     def as_inplace(self) -> FunctionSchema:
-        """The variant that writes its result to the first argument, which must be of the result's type."""
+        """Return the variant that writes its result to the first argument, which must be of the result's type."""
         if self.kind == "inplace":
             return self
         source = self.as_functional()
@@ -253,7 +249,7 @@ class FunctionSchema:
         return FunctionSchema(replace(source.name, inplace=True), arguments, returns)
 
     def as_out(self) -> FunctionSchema:
-        """The variant that writes its results to `out`, or to `out0`, `out1` ... where there are several."""
+        """Return the variant that writes its results to `out`, or to `out0`, `out1` ... where there are several."""
         if self.kind == "out":
             return self
         source = self.as_functional()
@@ -276,7 +272,7 @@ class FunctionSchema:
         return FunctionSchema(name, (*inputs, *outs), returned)
 
     def as_copy(self) -> FunctionSchema:
-        """The variant of a view that returns a copy: `transpose_copy`."""
+        """Return the variant of a view that returns a copy: `transpose_copy`."""
         if not self.is_view:
             raise SchemaError(
                 f"`{self.name}` returns no view, so it has no copy variant",
@@ -288,10 +284,9 @@ class FunctionSchema:
         return FunctionSchema(replace(self.name, base=self.name.base + "_copy"), arguments, returns)
 
     def signature(self) -> FunctionSchema:
-        """What the variants of an operator have in common: two are variants of one operator if this is equal.
+        """Return what the variants of an operator have in common: variants of one operator have equal signatures.
 
-        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left
-        out.
+        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left out.
         """
         source = self.as_functional()
         arguments = tuple(

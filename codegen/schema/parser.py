@@ -1,4 +1,4 @@
-"""From the text of a schema to its model, by recursive descent.
+"""Parse the text of a schema into its model, by recursive descent.
 
     schema     = name "(" [argument {"," argument} ["," "*" {"," argument}]] ")" "->" returns
     name       = [identifier "::"] identifier ["." identifier]
@@ -9,8 +9,7 @@
     annotation = sets ["!"] ["->" sets]        sets = letter {"|" letter} | "*"
     default    = number | string | identifier | "[" [default {"," default}] "]"
 
-White space may stand between any two words. Every error knows the offset and the length of the offending
-word.
+White space may stand between any two words. Every error has the offset and the length of the offending word.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class _Parser:
         return self.take()
 
     def located(self, start: int, make: object, *args: object) -> object:
-        """Makes a node; an error that it raises is placed at the words from token `start` on."""
+        """Make a node; an error that this raises is placed at the words from token `start` on."""
         try:
             return make(*args)  # type: ignore[operator]
         except SchemaError as error:
@@ -220,7 +219,7 @@ class _Parser:
                 return tuple(sets)
 
     def default(self, depth: int) -> None:
-        """Steps over a default value; its text is kept as it is."""
+        """Step over a default value; its text is kept as it is."""
         if depth > MAX_DEPTH:
             raise self.fail("default value nested too deeply at {found}", f"the limit is {MAX_DEPTH} levels")
         if self.token.kind in ("name", "number", "string"):
@@ -265,7 +264,7 @@ class _Parser:
 
 
 def parse(text: str) -> FunctionSchema:
-    """Parses `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
+    """Parse `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 
     Raises SchemaError with the offset and length of the offending word.
     """

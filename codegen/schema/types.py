@@ -20,8 +20,7 @@ BASE_TYPES = (
     "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream",
 )  # fmt: skip
 
-# Names that a default value may use instead of a literal, and the types that they are values of. A number is
-# the value that Python code passes for the name.
+# Names that a default value may use instead of a literal, by type. A number is the value that Python code passes.
 SYMBOLS: dict[str, dict[str, int | None]] = {
     "int": {"Mean": 1, "Sum": 2},
     "ScalarType": dict.fromkeys(
@@ -39,11 +38,10 @@ _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "
 
 
 class SchemaError(ValueError):
-    """What is wrong with a schema, and where in its text: `length` characters from `offset` on.
+    """An error in a schema, at `length` characters of its text from `offset` on.
 
-    An object that is made without a text (by code rather than by `parse`) knows no offset; its `subject` says
-    which part is meant (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the
-    offset.
+    An object made by code rather than by `parse` knows no offset; its `subject` names the part that is meant
+    (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the offset.
     """
 
     def __init__(
@@ -55,9 +53,7 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for
-    numbers.
-    """
+    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for numbers."""
 
     name: str
     value: int | None = None
@@ -67,9 +63,7 @@ class Symbol:
 
 
 class Type:
-    """What `Base`, `Optional` and `List` share: questions that analysis asks of a type, answered for its
-    tree.
-    """
+    """Common base of `Base`, `Optional` and `List`: what analysis asks of a type, answered for its tree."""
 
     __slots__ = ()
 
@@ -112,7 +106,7 @@ class Type:
         return self.is_tensor_like and self.is_list
 
     def text(self, annotation: Annotation | None = None) -> str:
-        """The type as the schema language writes it, with an annotation after the innermost type."""
+        """Return the type as the schema language writes it, with an annotation after the innermost type."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -175,10 +169,8 @@ class List(Type):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Which memory a value shares: `a` is one alias set, `!` says it is written to, `a -> *` that the value
-    enters unknown sets (it is a view from then on that a list of outputs shares), `a|b` that it may be of
-    either set.
-    """
+    """The memory that a value shares. `a` is one alias set, `!` marks a write, `a|b` either set, and `a -> *` that the
+    value enters unknown sets: from then on it is a view that a list of outputs shares."""
 
     sets: tuple[str, ...]
     is_write: bool = False
@@ -197,7 +189,7 @@ class Annotation:
 
 
 def default_value(text: str) -> object:
-    """The Python value of a default as a schema has it: a list is a list, a name a `Symbol`.
+    """Return the Python value of a default in a schema: a list for a list, a `Symbol` for a name.
 
     Raises SchemaError for what is not a literal.
     """
@@ -223,7 +215,7 @@ def default_value(text: str) -> object:
 
 
 def _check_size(value: object) -> None:
-    """Refuses numbers that no tensor can hold, and that Python may refuse to print."""
+    """Refuse numbers that no tensor can hold, and that Python may refuse to print."""
     if isinstance(value, int) and abs(value) >= _LARGEST_INT:
         raise SchemaError("a number of more than 64 bits", hint="write a smaller one", subject=("default", 0))
     if isinstance(value, float) and not math.isfinite(value):
@@ -232,7 +224,7 @@ def _check_size(value: object) -> None:
 
 
 def accepts(type_: Type, value: object) -> bool:
-    """Whether a default value can be given to an argument of the type."""
+    """Return whether a default value can be given to an argument of the type."""
     if isinstance(type_, Optional):
         return value is None or accepts(type_.elem, value)
     if isinstance(type_, List):
@@ -261,9 +253,7 @@ _DUNDER_STEMS = frozenset("add sub mul matmul truediv floordiv div mod pow and o
 
 @dataclass(frozen=True, slots=True)
 class OperatorName:
-    """`namespace::base_.overload`. `base` has no trailing underscore of an in-place operator; `inplace` says
-    that.
-    """
+    """`namespace::base_.overload`. `base` lacks the trailing underscore of an in-place operator; `inplace` has it."""
 
     namespace: str | None
     base: str
@@ -277,7 +267,7 @@ class OperatorName:
 
     @classmethod
     def parse(cls, text: str) -> OperatorName:
-        """`add_.Tensor` and the like; raises SchemaError for what is not a name."""
+        """Parse `add_.Tensor` and the like; raises SchemaError for what is not a name."""
         namespace, separator, rest = text.rpartition("::")
         name, dot, overload = rest.partition(".")
         if dot and not overload:
@@ -303,7 +293,7 @@ class OperatorName:
 
 
 def is_data_model_name(name: str) -> bool:
-    """Whether it is a binary operator of Python's data model: `__and__`, `__iand__` or `__rand__`."""
+    """Return whether it is a binary operator of Python's data model: `__and__`, `__iand__` or `__rand__`."""
     stem = name[2:-2]
     return _is_dunder(name) and (stem in _DUNDER_STEMS or (stem[0] in "ir" and stem[1:] in _DUNDER_STEMS))
 
@@ -322,7 +312,6 @@ def _split_inplace(name: str) -> tuple[str, bool]:
     return name, False
 
 
-# Types of schemas.
 # What to write for types of C++, Python and NumPy.
 _FOREIGN_TYPES = {
     **dict.fromkeys(("list", "List"), "write `Tensor[]`, `int[]` ..."),

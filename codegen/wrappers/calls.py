@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..derivatives.model import DifferentiabilityInfo
+from ..language.reserved import ALIASES
 from ..operators.native_functions import NativeFunction
 from ..schema import Argument, FunctionSchema, Symbol
 from ..target import OPERATORS
 
-# Names from NumPy for parameters that an array function has; the parser accepts them.
-ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 # Types whose values a guard can recognise by their class alone.
 GUARDED = {"int": "int", "bool": "bool", "float": "float", "str": "str", "SymInt": "int"}
 
@@ -43,12 +42,12 @@ def rename(expression: str, names: Mapping[str, str]) -> str:
     return ast.unparse(_Rename(names).visit(tree))
 
 
-def module_alias(room: str, module: str) -> str:
-    """What generated code calls a module of kernels or composites: `kernels_shape_views`.
+def module_alias(folder_name: str, module: str) -> str:
+    """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`.
 
     A family may be called like one of its operators (matmul), so that its own name is taken.
     """
-    return f"{room}_{module.replace('.', '_')}"
+    return f"{folder_name}_{module.replace('.', '_')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Parameter:
 
     @property
     def read_metadata(self) -> str:
-        """The same for what is only asked for its shape and dtype, which also tensors without values have."""
+        """The same for what needs only shape and dtype, which tensors without values have, too."""
         return self.read_array.replace("._operand", "._array")
 
     @property
@@ -106,7 +105,7 @@ class Parameter:
 
     @property
     def check(self) -> str | None:
-        """A condition under which a guard must hand the call to the parser; None where there is nothing to check."""
+        """The condition under which a guard must pass the call to the parser; None if there is nothing to check."""
         type_ = self.argument.type
         if self.kind != "value":
             return None
@@ -117,12 +116,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A tensor parameter that takes a Python number: how to call again with the number wrapped."""
+    """A tensor parameter that takes a Python number, and the call with the number wrapped."""
 
     name: str
     other: str
     wrapped_call: str
-    follows: bool  # the tensor that it meets; then it is wrapped where it stands
+    follows: bool  # the other tensor; the number is then wrapped in place
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,7 @@ class ForwardFormula:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What a wrapper is made of, and how it is called and calls."""
+    """The parts of a wrapper, its signature, and the calls that it makes."""
 
     name: str
     function: str
@@ -218,9 +217,9 @@ class Calls:
     guard: str | None
     has_out: bool
     composite: str | None = None
-    operators: str = OPERATORS  # what the code calls the module that has this operator
-    of_methods: bool = True  # whether an in-place variant is a method even if nobody says so
-    replacement: str = ""  # of a derivative that is replaced: the module with what the new formulas call
+    operators: str = OPERATORS  # the operator's module in generated code
+    of_methods: bool = True  # whether an in-place variant is always a method
+    replacement: str = ""  # of a replaced derivative: the module with what the new formulas call
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -263,7 +262,7 @@ class Calls:
 
     @property
     def intercepted(self) -> str:
-        """How the call is handed to whoever wants to see it: all arguments, in the order of the schema."""
+        """The call of `intercept`, with all arguments in the order of the schema."""
         parts = [self.itself, f"({self.call_all}{'' if ',' in self.call_all else ','})"]
         if self.has_out or self.composite:
             parts.append("out" if self.has_out else "None")
@@ -279,7 +278,7 @@ class Calls:
 
     @property
     def out_takes(self) -> str:
-        """What `write_out` is told of the tensor that it writes to, after other arguments."""
+        """The further argument of `write_out` about the tensor that it writes to."""
         words = " ".join(self.native.out_takes)
         return f', "{words}"' if words else ""
 
@@ -330,7 +329,7 @@ class Calls:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """How it is called: `function`, `method`; the copy variant of a view is a function."""
+        """The ways to call it: `function`, `method`; the copy variant of a view is a function."""
         return ("function",) if self.kind == "copy" else self.native.variants
 
     @property
@@ -340,7 +339,7 @@ class Calls:
 
     @property
     def autocast(self) -> str | None:
-        """The rule by which autocast casts the arguments; variants write where callers say and keep theirs."""
+        """The rule by which autocast casts the arguments; variants write to a given tensor and are not cast."""
         return self.native.autocast if self.kind == "functional" else None
 
     @property
@@ -353,22 +352,22 @@ class Calls:
 
     @property
     def itself(self) -> str:
-        """What the wrapper calls itself: its name, or another one where a parameter bears that (threshold)."""
+        """The wrapper's own name in its code; another one where a parameter has that name (threshold)."""
         return f"{self.function}_wrapper" if any(p.name == self.function for p in self.parameters) else self.function
 
     @property
     def own_name(self) -> str:
-        """The name that reaches this overload alone."""
+        """The name of this overload alone."""
         return self.schema.name.unambiguous if self.function == self.python_name else self.function
 
 
 def is_factory(schema: FunctionSchema) -> bool:
-    """Whether it makes a tensor of a given dtype on a given device, so that it may be asked for a leaf."""
+    """Return whether it makes a tensor of a given dtype on a given device, so that it takes `requires_grad`."""
     return {"dtype", "device"} <= {a.name for a in schema.kwarg_only}
 
 
 def is_direct(schema: FunctionSchema) -> bool:
-    """Whether a guard can check all arguments by their classes, so that no parser stands before the wrapper."""
+    """Return whether a guard can check all arguments by their classes, without the parser."""
     if is_factory(schema) or not schema.arguments or schema.arguments[0].type.base.name != "Tensor":
         return False
     for argument in schema.inputs:
@@ -381,7 +380,7 @@ def is_direct(schema: FunctionSchema) -> bool:
 
 
 def parser_signature(wrapper: Calls) -> str:
-    """The signature of a wrapper in the language of the argument parser."""
+    """Return the signature of a wrapper in the language of the argument parser."""
     schema = wrapper.schema
     parts, starred = [], False
     for p in wrapper.parameters:

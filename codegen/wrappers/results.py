@@ -17,7 +17,7 @@ from ..schema import FunctionSchema
 from ..target import OWN
 from .calls import Calls, Edge, ForwardFormula, Parameter, Primal, Result, TangentRead, Unnamed, module_alias, rename
 
-# Arguments that say where a result lives; every result lives on the CPU in a strided layout.
+# Arguments for the placement of a result: it is always on the CPU, in a strided layout.
 PLACEMENT = ("layout", "device", "pin_memory", "non_blocking")
 _KEEPS_INTEGERS = frozenset(
     "add subtract multiply negative positive absolute maximum minimum fmax fmin equal not_equal less less_equal "
@@ -70,7 +70,7 @@ class KernelCalls(Calls):
 
     @property
     def refuses(self) -> bool:
-        """Whether NumPy's errors about shapes and dtypes are said in PyTorch's words: those of pointwise operators."""
+        """Whether NumPy's errors about shapes and dtypes are reworded as PyTorch's: those of pointwise operators."""
         return "pointwise" in self.native.tags
 
     @property
@@ -80,7 +80,7 @@ class KernelCalls(Calls):
 
     @property
     def ufunc_out(self) -> str | None:
-        """The kernel as a ufunc that writes to the first argument's array; None where it is no single ufunc."""
+        """The kernel as a ufunc that writes to the first argument's array; None if it is not a single ufunc."""
         kernel = self.native.kernel
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion == "always_bool":
             return None
@@ -100,7 +100,7 @@ class KernelCalls(Calls):
 
     @property
     def promotes(self) -> tuple[Parameter, ...]:
-        """The tensors whose arrays are brought to one dtype before the kernel."""
+        """The tensors whose arrays are cast to one dtype before the kernel."""
         rule = self.native.type_promotion or self._default_promotion
         chosen = self.native.promotes
         arrays = tuple(p for p in self.arrays if not chosen or p.argument.name in chosen)
@@ -140,7 +140,8 @@ class KernelCalls(Calls):
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """The arrays to look at where NumPy may have made float64 of integers: expressions that say nothing else."""
+        """The arrays to check where NumPy may have promoted integers to float64: expressions without a
+        promotion rule."""
         kernel = self.native.kernel
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion is not None:
             return ()
@@ -150,7 +151,7 @@ class KernelCalls(Calls):
 
 
 def with_out(tree: ast.expr, target: str, names: Mapping[str, str]) -> str | None:
-    """A kernel expression whose outermost ufunc, on either branch of a condition, writes to `target`."""
+    """Return a kernel expression whose outermost ufunc, on either branch of a condition, writes to `target`."""
     if isinstance(tree, ast.IfExp):
         body, orelse = with_out(tree.body, target, names), with_out(tree.orelse, target, names)
         test = rename(ast.unparse(tree.test), names)
@@ -171,7 +172,7 @@ class Results(KernelCalls):
 
     @property
     def source(self) -> str:
-        """The tensor that a view shows."""
+        """The base of a view."""
         letters = {s for r in self.schema.returns if r.annotation for s in r.annotation.sets}
         for p in self.parameters:
             if p.argument.annotation and letters & set(p.argument.annotation.sets):
@@ -180,12 +181,12 @@ class Results(KernelCalls):
 
     @property
     def records_view(self) -> bool:
-        """Whether its result is a view to autograd, too, and not only in memory."""
+        """Whether its result is a view for autograd, and not only in memory."""
         return self.is_view and self.strategy != "not_differentiable"
 
     @property
     def changes_view(self) -> bool:
-        """Whether it changes what its tensor shows of the memory, and not the memory."""
+        """Whether it changes the tensor's shape and strides, and not the memory."""
         return self.kind == "inplace" and "inplace_view" in self.native.tags
 
     @property
@@ -201,7 +202,7 @@ class Results(KernelCalls):
 
     @property
     def replay(self) -> str:
-        """How to make the view again from another tensor, for a view that as_strided cannot make."""
+        """A function that makes the view again from another tensor, for a view that as_strided cannot make."""
         if "replayed" not in self.native.tags:
             return ""
         rest = "".join(f", {p.name}={p.name}" if p.argument.kwarg_only else f", {p.name}" for p in self.parameters[1:])
@@ -381,7 +382,7 @@ class History(Results):
 
     @property
     def _moved(self) -> Mapping[str, str]:
-        """What a formula calls, as code says that runs in another module than the one that imports it."""
+        """New names of what a formula calls, for code that runs in another module than the one that imports it."""
         if not self.replacement or self.info is None:
             return {}
         return {name: f"{self.replacement}.{name}" for name in (OWN, *(n for _, n in self.info.forward_helpers))}
@@ -403,7 +404,7 @@ class History(Results):
 
     @property
     def refuses_tangents(self) -> bool:
-        """Whether forward mode must stop here: the operator has derivatives, or might have, and no forward formula."""
+        """Whether forward mode must raise here: the operator may have derivatives, but has no forward formula."""
         return not self._forward and (self.node is not None or self.not_implemented)
 
     @property

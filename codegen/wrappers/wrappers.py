@@ -24,21 +24,17 @@ from .results import History
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(History):
-    """A generated function; see the templates for what each property is used for.
-
-    Its parts are in files of their own: how it is called (wrapper_calls), what it computes (wrapper_kernel), returns
-    (wrapper_results) and records (wrapper_history).
-    """
+    """A generated function; the templates show what each property is used for."""
 
 
-def make_wrappers(
+def make_wrapper(
     joined: DifferentiableFunction,
     is_single: bool,
     taken: Collection[str] = (),
     doc: str = "",
     target: Target | None = None,
 ) -> Wrapper:
-    """The wrapper of an operator or of its in-place variant.
+    """Return the wrapper of an operator or of its in-place variant.
 
     Args:
         is_single: whether its Python name has only this overload.
@@ -82,7 +78,7 @@ def make_wrappers(
 
 
 def _composite(native: NativeFunction) -> str | None:
-    """What computes a composite, as generated code calls it."""
+    """Return the name of a composite in generated code."""
     if native.composite is None or native.composite_module is None:
         return None
     return f"{module_alias('composite', native.composite_module)}.{native.composite.partition('.')[2]}"
@@ -93,7 +89,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PublicName:
-    """A name that people call, with the wrappers that it chooses from."""
+    """A name that people call, with the wrappers that a call chooses from."""
 
     name: str
     wrappers: tuple[Wrapper, ...]
@@ -137,7 +133,7 @@ class PublicName:
 
 
 def chosen_from(overloads: Sequence[T], variants: Callable[[T], Collection[str]]) -> Sequence[T]:
-    """Those overloads of one name that a call by it chooses from: not the internal ones, unless all are internal."""
+    """Return the overloads that a call by name chooses from: not the internal ones, unless all are internal."""
     return [o for o in overloads if "internal" not in variants(o)] or overloads
 
 
@@ -151,7 +147,7 @@ def public_names(wrappers: Iterable[Wrapper]) -> list[PublicName]:
 def make_all(
     joined: Sequence[DifferentiableFunction], notation: Notation | None, target: Target | None = None
 ) -> list[Wrapper]:
-    """The wrappers of all operators, in the order of the file."""
+    """Return the wrappers of all operators, in the order of the file."""
     groups: dict[str, list[DifferentiableFunction]] = {}
     for f in joined:
         groups.setdefault(f.schema.name.name, []).append(f)
@@ -161,7 +157,7 @@ def make_all(
         if len(group) == 1
     }
     wrappers = [
-        make_wrappers(f, id(f) in single, set(groups), docstring(f, notation) if notation is not None else "", target)
+        make_wrapper(f, id(f) in single, set(groups), docstring(f, notation) if notation is not None else "", target)
         for f in joined
     ]
     _check_names(wrappers)
@@ -169,8 +165,8 @@ def make_all(
 
 
 def _check_names(wrappers: Iterable[Wrapper]) -> None:
-    """Refuses operators that code cannot be generated for, and two that would be one name in it, as `add.Tensor` and
-    `add_Tensor` would be.
+    """Refuse operators for which no code can be generated, and two of one name in it, such as `add.Tensor` and
+    `add_Tensor`.
 
     Raises:
         SpecError: at the operator; of two, at the second.
@@ -282,17 +278,17 @@ class NodeClass:
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """Fields with the lengths of list inputs, which say where edges begin."""
+        """Fields with the lengths of list inputs, which determine where edges begin."""
         return tuple(i.size for i in self.info.inputs if i.size)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The formulas in the order of their inputs' names, which PyTorch evaluates them in: nodes that they make in a
-        backward pass with create_graph are then numbered, and run, in the same order."""
+        """The formulas in the order of their inputs' names, in which PyTorch evaluates them: with create_graph, the
+        nodes that they make are then numbered, and run, in the same order."""
         return tuple(self._block(d) for d in sorted(self.info.derivatives, key=lambda d: d.inputs))
 
     def _range(self, name: str) -> str:
-        """The expression for `this input needs a gradient`."""
+        """Return the expression for `this input needs a gradient`."""
         i = self.info.input(name)
         assert i is not None
         if i.is_list:
@@ -301,13 +297,13 @@ class NodeClass:
 
     @property
     def materializes_in_list(self) -> bool:
-        """Whether some formula puts zeros into a list of gradients of its own, while others look at what was given."""
+        """Whether a formula puts zeros into a list of gradients of its own, while others read the given one."""
         return any(
             g.index in d.materialize and g.name.startswith("grads[") for d in self.info.derivatives for g in d.gradients
         )
 
     def _needed(self, d: Derivative) -> str:
-        """The condition under which a formula is evaluated."""
+        """Return the condition under which a formula is evaluated."""
         wanted = " or ".join(self._range(name) for name in d.inputs)
         if not d.defined_by:
             return wanted
@@ -360,13 +356,13 @@ class NodeClass:
 
     @property
     def undefined(self) -> str:
-        """What `apply` returns when no gradient arrives."""
+        """The return value of `apply` when no gradient is defined."""
         if any(i.is_list for i in self.info.inputs):
             return "(None,) * len(edges)"
         return f"({'None, ' * len(self.info.inputs)})".replace(", )", ",)" if len(self.info.inputs) == 1 else ")")
 
 
 def _is_flat(d: Derivative) -> str:
-    """The condition under which a formula may be computed on arrays; see Note [Formulas on arrays]."""
+    """Return the condition under which a formula may be computed on arrays; see Note [Formulas on arrays]."""
     tensors = d.on_arrays.tensors if d.on_arrays else ()
     return " and ".join(f"{name}._array.dtype is flat" for name in tensors) or "flat is not None"

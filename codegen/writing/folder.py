@@ -3,8 +3,8 @@
 Note [All or nothing]
 The new state of the folder is made whole in a second one beside it, `.generated.new`: changed files are written there,
 all others are links to what is there already. Then the two folders are exchanged, in one step where the system can
-(Linux, macOS), and the former one is removed. Whoever reads, at whatever moment a process dies or the disk fills, finds
-the old files or the new ones, never some of both. Where there is no such step, the old folder is first moved to
+(Linux, macOS), and the former one is removed. At whatever moment a process dies or the disk fills, readers find the old
+files or the new ones, never some of both. Where there is no such step, the old folder is first moved to
 `.generated.old`; a run that was killed just then is finished by the next one.
 
 `exclusive` makes a second `gradloom generate` wait for its turn before it reads the YAML files.
@@ -29,14 +29,14 @@ _MARK_WITHIN = 2000  # bytes
 
 
 def stale(folder: Path, files: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Which files differ from `files`, and which Python files in the folder are none of them."""
+    """Return the files that differ from `files`, and the Python files in the folder that are not among them."""
     changed = [name for name, text in files.items() if _read(folder / name) != text.encode()]
     extra = [name for name in _names(folder) if name.endswith((".py", ".pyi")) and name not in files]
     return changed, extra
 
 
 def _names(folder: Path) -> list[str]:
-    """The paths of all files in a folder, within it, sorted; links are not followed."""
+    """Return the paths of all files within a folder, sorted; links are not followed."""
     found = []
     for parent, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
@@ -45,7 +45,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _read(path: Path) -> bytes | None:
-    """What is in a regular file; None for everything else, which is never followed or waited for."""
+    """Return the contents of a regular file; None for anything else, which is never followed or waited for."""
     try:
         if stat.S_ISREG(path.lstat().st_mode):
             return path.read_bytes()
@@ -56,7 +56,7 @@ def _read(path: Path) -> bytes | None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Holds the folder for one process at a time, and finishes what a killed one left."""
+    """Lock the folder for one process, and finish what a killed one left."""
     with lock(folder.parent):
         new, old = _beside(folder)
         if old.is_dir() and not folder.exists():
@@ -97,12 +97,12 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def _beside(folder: Path) -> tuple[Path, Path]:
-    """Where the next and the former state of a folder are while they change places."""
+    """Return the paths of a folder's next and former state during the exchange."""
     return folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
 
 
 def _check_generated(folder: Path, extra: list[str]) -> None:
-    """Refuses to remove what somebody wrote by hand."""
+    """Refuse to remove hand-written files."""
     for name in extra:
         text = _read(folder / name)
         if text is None or MARK.encode() not in text[:_MARK_WITHIN]:
@@ -110,7 +110,7 @@ def _check_generated(folder: Path, extra: list[str]) -> None:
 
 
 def _stage(folder: Path, new: Path, files: Mapping[str, str], changed: list[str], extra: list[str]) -> None:
-    """Makes the new state of a folder in another one."""
+    """Make the new state of a folder in another one."""
     _remove(new)
     new.mkdir()
     if folder.exists():
@@ -125,7 +125,7 @@ def _stage(folder: Path, new: Path, files: Mapping[str, str], changed: list[str]
     replaced = {*changed, *extra}
     compiled = {_without_suffix(name) for name in replaced}
     for name in _names(folder):
-        # What Python compiled of a changed file might pass for the new one's, if that has the same size and second.
+        # A changed file's compiled code might pass for the new file's, if that has the same size and second.
         if name not in replaced and _compiled_from(name) not in compiled:
             _link(folder / name, new / name)
 
@@ -135,7 +135,7 @@ def _without_suffix(name: str) -> str:
 
 
 def _compiled_from(name: str) -> str | None:
-    """`functions/shape` for `functions/__pycache__/shape.cpython-311.pyc`."""
+    """Return `functions/shape` for `functions/__pycache__/shape.cpython-311.pyc`."""
     path = Path(name)
     if path.parent.name != "__pycache__":
         return None
@@ -143,19 +143,19 @@ def _compiled_from(name: str) -> str | None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same file a second time: a link to its contents, or a copy where there are no such links."""
+    """Link to a file's contents, or copy it where there are no such links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
-        pass  # a folder of ours, where a link to a folder was
+        pass  # a new folder in the place of a link to a folder
     except (OSError, NotImplementedError):
         if source.is_symlink() or source.is_file():
             shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _swap(folder: Path, new: Path) -> None:
-    """Put the new state in the place of the folder. Afterwards, `new` is the former state, or nothing."""
+    """Put the new state in the place of the folder. Afterwards, `new` is the former state, or absent."""
     if not folder.exists():
         new.rename(folder)
     elif not swap_in_one_step(new, folder):
@@ -170,7 +170,7 @@ def _swap(folder: Path, new: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder of ours, if it is there; a link instead of it only as such."""
+    """Remove a generated folder, if it exists; a link instead of it is only unlinked."""
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     elif path.exists():
@@ -178,7 +178,7 @@ def _remove(path: Path) -> None:
 
 
 def difference(folder: Path, files: Mapping[str, str], limit: int = 200) -> str:
-    """A unified diff from what is in the folder to what should be there, at most `limit` lines of it."""
+    """Return a unified diff from the folder to the files, at most `limit` lines of it."""
     changed, extra = stale(folder, files)
     lines: list[str] = []
     for name in changed + extra:
@@ -201,7 +201,7 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold an existing folder until the end of the block; the lock goes with the process, however that ends.
+    """Lock an existing folder until the end of the block; the lock ends with the process, however that ends.
 
     Where the system has no locks on folders (Windows), nothing is held.
 
@@ -236,7 +236,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def swap_in_one_step(first: Path, second: Path) -> bool:
-    """Let two files or folders change places in one step; False where the system has no such step."""
+    """Exchange two files or folders in one step; return False where the system has no such step."""
     base = _AT_FDCWD.get(sys.platform)
     if base is None:
         return False

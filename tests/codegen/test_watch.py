@@ -56,7 +56,7 @@ print(*sorted(opened), sep="\\n")
     assert done.returncode == 0, done.stderr
     opened = {Path(name).resolve() for name in done.stdout.splitlines() if name.startswith("/")}
     target = own(ROOT)
-    watched = {p.resolve() for p in (*watch.sources(target), *watch.machinery(target))}
+    watched = {p.resolve() for p in (*watch.sources(target), *watch.generator_files(target))}
     mine = {
         p
         for p in opened

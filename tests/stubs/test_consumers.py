@@ -30,7 +30,7 @@ def cache(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
-def _told(found) -> str:
+def _differentiability(found) -> str:
     return "\n".join(
         f"{file}:{line}: {text} [{code}]" for (file, line), errors in found.items() for code, text in errors
     )
@@ -53,12 +53,12 @@ def test_a_program_runs(program):
 
 def test_mypy_accepts_the_programs(python, cache):
     found = mypy(python, cache, *PROGRAMS)
-    assert not found, _told(found)
+    assert not found, _differentiability(found)
 
 
 def test_pyright_accepts_the_programs(python):
     found = pyright(python, *PROGRAMS)
-    assert not found, _told(found)
+    assert not found, _differentiability(found)
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
@@ -67,6 +67,6 @@ def test_wrong_uses_are_refused_where_they_are(python, cache, checker):
     codes = {line: [code for code, _ in errors] for (_, line), errors in found.items()}
     expected = _expected(checker == "pyright")
     assert len(expected) > 40
-    assert codes.keys() == expected.keys(), _told(found)
+    assert codes.keys() == expected.keys(), _differentiability(found)
     missing = {line: code for line, code in expected.items() if code not in codes[line]}
-    assert not missing, f"not reported: {missing}\n{_told(found)}"
+    assert not missing, f"not reported: {missing}\n{_differentiability(found)}"

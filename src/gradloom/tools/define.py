@@ -215,7 +215,7 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
             known = definition.specification
             one = derivatives.callables_of(known.functions, {}, known.target.operators)
             one = replace(one, array_forms={})  # they may be defined anew, so no kernel of theirs is copied
-            found = one if found is None else found.and_those_of(one)
+            found = one if found is None else found.extended_by(one)
     return found
 
 
