@@ -23,8 +23,6 @@ FILES = sorted(
 # Functions of these modules that only the library itself calls.
 INTERNAL = {
     "bind",
-    "check_implementation",
-    "check_options",
     "copied",
     "decayed",
     "deepcopy_tensor",
@@ -38,6 +36,8 @@ INTERNAL = {
     "reduce_tensor",
     "require_optimizer",
     "resolve",
+    "running_mean",
+    "running_square",
     "wrap",
     "wrapped_number",
 }

@@ -7,10 +7,11 @@ from gradloom.optim import _arrays
 from gradloom.optim._arrays import in_blocks
 
 
-def shift(parameter, gradient, missing, scratch, rate):
+def shift(xp, parameter, gradient, missing, scratch, rate):
     assert missing is None
     assert scratch.shape == parameter.shape and scratch.dtype == parameter.dtype
-    np.multiply(gradient, rate, out=scratch)
+    assert xp is np
+    xp.multiply(gradient, rate, out=scratch)
     parameter -= scratch
 
 

@@ -1,8 +1,14 @@
-"""What the update rules share: arrays in blocks, room to work in, and numbers that may be given as tensors.
+"""Run an update rule on a parameter's arrays, block by block, or on tensors that have no array.
 
-An update rule is a function of arrays that it changes in place, in several passes. Blocks bound the room it
-needs and keep large parameters in the cache between passes; smaller blocks would cost more in calls than they
-save.
+An update rule is a function `rule(xp, parameter, gradient, *kept, scratch, *numbers)` that changes `parameter` and what
+is kept for it in place. It is written in the names that NumPy and gradloom share (`xp.multiply`, `xp.sqrt`, ...), so
+that one formula serves both:
+
+- arrays: `xp` is NumPy and `scratch` an array of the parameter's shape, the `out=` of intermediate results;
+- wrapper subclasses with `__torch_dispatch__`, which have no array: `xp` is gradloom and `scratch` is None, so that
+  intermediate results are new tensors.
+
+Hence a rule uses what `xp.multiply(..., out=scratch)` returns, not `scratch` itself.
 """
 
 from __future__ import annotations
@@ -15,16 +21,17 @@ import numpy as np
 import gradloom as gl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gradloom import Tensor
 
-# Elements per block. Measured with SGD on 430,000 and 10,000,000 float32: faster than smaller and larger
-# ones.
+# Elements per block: keeps a large parameter in the cache between the passes of a rule. Smaller and larger blocks were
+# slower with SGD on 430,000 and 10,000,000 float32.
 _BLOCK = 1 << 18
 
 
 class _Scratch(threading.local):
-    """One block to work in for each dtype, kept because fresh pages would cost as much as a pass: at most 2
-    MB each."""
+    """One block of work space per dtype, at most 2 MB each; fresh pages would cost as much as a pass."""
 
     def __init__(self):
         self.by_dtype = {}
@@ -39,25 +46,24 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def in_blocks(rule, arrays, *numbers) -> None:
-    """Call `rule(*arrays, scratch, *numbers)` on corresponding blocks of arrays of one shape.
+def in_blocks(rule: Callable[..., None], arrays: Sequence[Any], *numbers: Any) -> None:
+    """Call `rule` on corresponding blocks of arrays.
 
     Args:
-        rule: changes its arrays in place, element by element; `scratch` is an uninitialised array to work in,
-            of the type and shape of the first one.
-        arrays: ndarrays of one shape, None for one that is not there. Complex ones are handed on as pairs of
-            real numbers, and those without dimensions with one. Or what `_answered` has in their place, as a whole.
+        rule: an update rule.
+        arrays: what `operands` returns, arrays of one shape or None. The rule sees complex arrays as pairs of real
+            numbers and 0-dim arrays with one dimension. Tensors are passed on whole.
+        numbers: the rule's last arguments.
     """
     first = arrays[0]
     if type(first) is not np.ndarray and not isinstance(first, np.generic):
-        if isinstance(first, np.ndarray):  # a parameter with the conjugate or negative bit
-            values = np.array(first)
-            in_blocks(rule, (values, *arrays[1:]), *numbers)
-            first[...] = values
+        if isinstance(first, gl.Tensor):
+            with gl.no_grad():
+                rule(gl, *arrays, None, *numbers)
             return
-        from gradloom.optim._answered import by_operators
-
-        by_operators(rule, arrays, numbers)
+        values = np.array(first)  # a parameter with the conjugate or negative bit
+        in_blocks(rule, (values, *arrays[1:]), *numbers)
+        first[...] = values
         return
     if first.dtype.kind == "c":
         arrays = [None if array is None else _as_real(array) for array in arrays]
@@ -67,38 +73,28 @@ def in_blocks(rule, arrays, *numbers) -> None:
         first = arrays[0]
     size = first.size
     if size <= _BLOCK or not all(array is None or array.flags.c_contiguous for array in arrays):
-        rule(*arrays, _scratch(first.shape, size, first.dtype), *numbers)
+        rule(np, *arrays, _scratch(first.shape, size, first.dtype), *numbers)
         return
     flat = [None if array is None else array.reshape(-1) for array in arrays]
     for start in range(0, size, _BLOCK):
         blocks = [None if array is None else array[start : start + _BLOCK] for array in flat]
         length = blocks[0].size
-        rule(*blocks, _scratch(length, length, first.dtype), *numbers)
+        rule(np, *blocks, _scratch(length, length, first.dtype), *numbers)
 
 
 def _as_real(array):
-    """A complex array as real numbers on the same memory; the parts are the last dimension."""
+    """View a complex array as real numbers; the real and imaginary parts are the last dimension."""
     real = array.real
     return np.lib.stride_tricks.as_strided(real, (*real.shape, 2), (*real.strides, real.itemsize))
 
 
-def number(value) -> float:
-    """A Python number for one that may be a tensor of one element."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def is_tensor_of_many(value) -> bool:
-    """Whether `value` is a tensor that does not hold exactly one element."""
-    return hasattr(value, "numel") and value.numel() != 1
-
-
-def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
-    """What an update rule works on: the arrays of a parameter, of its gradient, and of what is kept for it.
+def operands(parameter: Tensor, what: str, *kept: Tensor | None) -> tuple[Any, ...]:
+    """Return the arrays of a parameter, its gradient and its state; tensors if it has no array.
 
     Args:
         parameter: a parameter with a gradient.
         what: the optimizer's name.
-        kept: tensors of the parameter's shape, None for one that is not there.
+        kept: state tensors of the parameter's shape, None for those absent.
 
     Raises:
         RuntimeError: for a sparse gradient.
@@ -109,21 +105,32 @@ def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
     try:
         values, array = parameter._operand, gradient._operand
     except AttributeError:  # Note [Torch dispatch]
-        from gradloom.optim._answered import answered
-
-        return answered(parameter, gradient, kept)
+        real = gl.view_as_real if parameter.is_complex() else lambda tensor: tensor
+        with gl.no_grad():
+            given = parameter.detach(), gradient, *kept
+            return tuple(None if tensor is None else real(tensor) for tensor in given)
     if type(array) is not np.ndarray or values.flags.c_contiguous and not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
+        array = np.ascontiguousarray(array)  # blocks of both must correspond
     return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
 
 
-def new_step() -> Any:
-    """A step count of zero."""
+def number(value) -> float:
+    """Return an option as a Python number; it may be a one-element tensor."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def is_tensor_of_many(value) -> bool:
+    """Whether `value` is a tensor of other than one element."""
+    return hasattr(value, "numel") and value.numel() != 1
+
+
+def new_step() -> Tensor:
+    """Return a step count of zero."""
     return gl.tensor(0.0, dtype=gl.float32)
 
 
 def advance(state: dict[str, Any]) -> float:
-    """Count one step and return the number."""
+    """Increment a state's step count and return it."""
     array = state["step"]._array
     array += 1
     return float(array)

@@ -1,4 +1,4 @@
-"""RuleOptimizer: an optimizer given by an update rule on arrays and the names of what it keeps."""
+"""The constructors' option checks, and RuleOptimizer: an optimizer given by an update rule."""
 
 from __future__ import annotations
 
@@ -6,39 +6,80 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import advance, arrays, in_blocks, new_step
+from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, operands
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+# Options that must not be negative, with what an error calls them.
+_NONNEGATIVE = {
+    "lr": "learning rate",
+    "eps": "epsilon value",
+    **{
+        name: f"{name} value"
+        for name in ("momentum", "lr_decay", "weight_decay", "initial_accumulator_value", "momentum_decay")
+    },
+}
+
+
+def options(given: dict[str, Any], names: str) -> dict[str, Any]:
+    """Return an optimizer's `defaults` after checking them.
+
+    There is one implementation of each optimizer, so `foreach`, `fused` and `capturable` select nothing.
+
+    Args:
+        given: the constructor's `locals()`.
+        names: names of the options, in PyTorch's order.
+
+    Raises:
+        ValueError: for an option outside its range.
+        RuntimeError: for `fused` together with `foreach` or `differentiable`.
+        NotImplementedError: for `differentiable`; no step is recorded by autograd.
+    """
+    found = {name: given[name] for name in names.split()}
+    if is_tensor_of_many(found["lr"]):
+        raise ValueError("Tensor lr must be 1-element")
+    for name, value in found.items():
+        if name in _NONNEGATIVE and not value >= 0.0:
+            raise ValueError(f"Invalid {_NONNEGATIVE[name]}: {value}")
+    for position, beta in enumerate(found.get("betas", ())):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {position}: {beta}")
+    if found.get("fused"):
+        if found["differentiable"]:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if found["foreach"]:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if found.get("differentiable"):
+        raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
+    return found
+
 
 class RuleOptimizer(Optimizer):
-    """A subclass defines `_kept(group)`, the names of its state's tensors, and `_rule(group, count, state)`.
-
-    The rule is called once for every parameter and step, `count` being the step's number. It gives a function
-    of (parameter, gradient, *kept, scratch) that changes the arrays but the gradient in place, block by
-    block.
-    """
+    """Base of optimizers given by the names of their state's tensors, `_kept`, and an update rule, `_rule`."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def _kept(self, group) -> dict[str, Any]:
-        """What is kept for each parameter: the tensors' names and first values."""
+        """Return the names and initial values of the tensors kept for each parameter of `group`."""
         raise NotImplementedError
 
-    def _rule(self, group, count, state):
+    def _rule(self, group, count, state) -> Callable[..., None]:
+        """Return the update rule (see `_arrays`) of one parameter's step number `count`."""
         raise NotImplementedError
 
     def _initial_state(self, parameter, group) -> dict[str, Any]:
         state = {"step": new_step()}
         for name, value in self._kept(group).items():
+            if value and parameter.is_complex():
+                value = complex(value, value)
             state[name] = gl.full_like(parameter, value) if value else gl.zeros_like(parameter)
         return state
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, or None."""
+        """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         name = type(self).__name__
         for group in self.param_groups:
@@ -50,15 +91,19 @@ class RuleOptimizer(Optimizer):
                 if not state:
                     state.update(self._initial_state(parameter, group))
                 rule = self._rule(group, advance(state), state)
-                in_blocks(rule, arrays(parameter, name, *[state[key] for key in kept]))
+                in_blocks(rule, operands(parameter, name, *[state[key] for key in kept]))
                 increment_version(parameter)
         return loss
 
 
 def decayed(parameter, gradient, weight_decay, maximize):
-    """The gradient to go against: its negative when climbing, plus the L2 penalty's.
+    """Return the gradient to descend: negated if `maximize`, plus weight_decay * parameter.
 
-    The given one is not changed.
+    Args:
+        parameter: not changed.
+        gradient: not changed.
+        weight_decay: factor of the L2 penalty's gradient.
+        maximize: whether the objective is maximized.
     """
     if maximize:
         gradient = -gradient
@@ -67,3 +112,18 @@ def decayed(parameter, gradient, weight_decay, maximize):
         penalty += gradient
         return penalty
     return gradient
+
+
+def running_mean(xp, mean, gradient, beta, scratch):
+    """Update mean = beta * mean + (1 - beta) * gradient in place."""
+    change = xp.subtract(gradient, mean, out=scratch)
+    change *= 1 - beta
+    mean += change
+
+
+def running_square(xp, square, gradient, beta, scratch):
+    """Update square = beta * square + (1 - beta) * gradient ** 2 in place."""
+    square *= beta
+    change = xp.multiply(gradient, gradient, out=scratch)
+    change *= 1 - beta
+    square += change

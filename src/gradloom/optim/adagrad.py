@@ -1,16 +1,11 @@
-"""Adagrad (Duchi et al. 2011) and Adadelta (Zeiler 2012)."""
+"""Adagrad and Adadelta."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-import gradloom as gl
 from gradloom.optim._arrays import number
-from gradloom.optim._options import check_implementation, check_options
-from gradloom.optim._rule import RuleOptimizer, decayed
-from gradloom.optim.rmsprop import _running_square
+from gradloom.optim._rule import RuleOptimizer, decayed, options, running_square
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -20,17 +15,27 @@ __all__ = ["Adadelta", "Adagrad"]
 
 
 class Adagrad(RuleOptimizer):
-    """p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps), with s the sum of g ** 2 so far.
+    """Adagrad (Duchi et al. 2011).
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p
+        s = s + g ** 2                                # s = initial_accumulator_value at first
+        p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        lr_decay: how fast it falls with the step number t.
-        weight_decay: L2 penalty.
-        initial_accumulator_value: first value of s.
+        lr_decay: decay of the learning rate with t.
+        weight_decay: factor of the L2 penalty.
+        initial_accumulator_value: initial value of s.
         eps: added to the denominator.
-        maximize: climb instead of descend.
-        foreach, fused: accepted; they choose nothing here.
+        foreach, fused: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, lr_decay, weight_decay, initial_accumulator_value or eps.
     """
 
     def __init__(
@@ -47,40 +52,15 @@ class Adagrad(RuleOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options(lr)
-        if not lr_decay >= 0.0:
-            raise ValueError(f"Invalid lr_decay value: {lr_decay}")
-        check_options(0.0, weight_decay)
-        if not initial_accumulator_value >= 0.0:
-            raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
-        check_options(0.0, eps=eps)
-        check_implementation(foreach, fused, differentiable)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        # Unlike the other optimizers' state, this one's is there from the start.
+        names = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+        super().__init__(params, options(locals(), names))
+        # Unlike the other optimizers, Adagrad has its state from the start.
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter].update(self._initial_state(parameter, group))
 
     def _kept(self, group):
         return {"sum": group["initial_accumulator_value"]}
-
-    def _initial_state(self, parameter, group):
-        state = super()._initial_state(parameter, group)
-        if parameter.is_complex():
-            value = group["initial_accumulator_value"]
-            state["sum"] = gl.full_like(parameter, complex(value, value))
-        return state
 
     def share_memory(self) -> None:
         """Move the state's storages to shared memory."""
@@ -91,31 +71,41 @@ class Adagrad(RuleOptimizer):
     def _rule(self, group, count, state):
         rate = number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
 
-        def rule(parameter, gradient, total, scratch):
+        def rule(xp, parameter, gradient, total, scratch):
             gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            np.multiply(gradient, gradient, out=scratch)
-            total += scratch
-            np.sqrt(total, out=scratch)
-            scratch += group["eps"]
-            np.divide(gradient, scratch, out=scratch)
-            scratch *= rate
-            parameter -= scratch
+            total += xp.multiply(gradient, gradient, out=scratch)
+            root = xp.sqrt(total, out=scratch)
+            root += group["eps"]
+            update = xp.divide(gradient, root, out=scratch)
+            update *= rate
+            parameter -= update
 
         return rule
 
 
 class Adadelta(RuleOptimizer):
-    """p = p - lr * d, with d = g * sqrt(u + eps) / sqrt(v + eps), and u, v the running means of d ** 2, g **
-    2.
+    """Adadelta (Zeiler 2012).
+
+    With g the gradient::
+
+        g = g + weight_decay * p
+        v = rho * v + (1 - rho) * g ** 2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d ** 2
+        p = p - lr * d
 
     Args:
         params: parameters or parameter groups.
         lr: factor of the update.
-        rho: factor of the running means, in [0, 1].
-        eps: added under the roots.
-        weight_decay: L2 penalty.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        rho: decay of the running means u and v, in [0, 1].
+        eps: added under the square roots.
+        weight_decay: factor of the L2 penalty.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for rho outside [0, 1], or a negative lr, eps or weight_decay.
     """
 
     def __init__(
@@ -131,21 +121,9 @@ class Adadelta(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr)
+        defaults = options(locals(), "lr rho eps weight_decay maximize capturable foreach differentiable")
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_options(0.0, weight_decay, eps)
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
         super().__init__(params, defaults)
 
     def _kept(self, group):
@@ -154,14 +132,13 @@ class Adadelta(RuleOptimizer):
     def _rule(self, group, count, state):
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
 
-        def rule(parameter, gradient, square, moved, scratch):
+        def rule(xp, parameter, gradient, square, moved, scratch):
             gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            _running_square(square, gradient, rho, scratch)
-            delta = np.sqrt(moved + eps)
-            np.add(square, eps, out=scratch)
-            delta /= np.sqrt(scratch, out=scratch)
+            running_square(xp, square, gradient, rho, scratch)
+            delta = xp.sqrt(moved + eps)
+            delta /= xp.sqrt(xp.add(square, eps, out=scratch), out=scratch)
             delta *= gradient
-            _running_square(moved, delta, rho, scratch)
+            running_square(xp, moved, delta, rho, scratch)
             delta *= lr
             parameter -= delta
 

@@ -1,15 +1,13 @@
-"""Adam (Kingma and Ba 2015), AMSGrad (Reddi et al. 2018) and AdamW (Loshchilov and Hutter 2019)."""
+"""Adam and AdamW."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import advance, arrays, in_blocks, is_tensor_of_many, new_step, number
-from gradloom.optim._options import check_implementation, check_options
+from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, number, operands
+from gradloom.optim._rule import decayed, options
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -23,18 +21,30 @@ __all__ = ["Adam", "AdamW"]
 
 
 class Adam(Optimizer):
-    """p = p - lr * m' / (sqrt(v') + eps), with m', v' the bias-corrected running means of g and g ** 2.
+    """Adam (Kingma and Ba 2015), optionally AMSGrad (Reddi et al. 2018).
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p                      # with decoupled_weight_decay: p = p - lr * weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g ** 2
+        w = max(w, v)                                 # with amsgrad, instead of v below
+        p = p - lr * (m / (1 - betas[0] ** t)) / (sqrt(v / (1 - betas[1] ** t)) + eps)
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        betas: factors of the running means of g and g ** 2, in [0, 1).
+        betas: decays of the running means m and v, in [0, 1); floats or one-element tensors.
         eps: added to the denominator.
-        weight_decay: L2 penalty, added to g; with `decoupled_weight_decay` p shrinks by lr * weight_decay
-            instead.
-        amsgrad: use the greatest v' so far.
-        maximize: climb instead of descend.
-        foreach, capturable, fused: accepted; they choose nothing here.
+        weight_decay: factor of the L2 penalty, or of the decoupled decay.
+        amsgrad: use the maximum of all v so far.
+        foreach, capturable, fused: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+        decoupled_weight_decay: decay the parameters themselves, as `AdamW` does.
+
+    Raises:
+        ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
     _later_options = {
@@ -64,43 +74,31 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         _check_tensors(lr, betas, foreach, capturable)
-        check_options(lr, weight_decay, eps, betas)
-        check_implementation(foreach, fused, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+        )
+        super().__init__(params, options(locals(), names))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, or None."""
+        """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
             beta1, beta2 = map(number, group["betas"])
             lr = number(group["lr"])
             decay = group["weight_decay"]
             decoupled = decay if group["decoupled_weight_decay"] else 0
-            options = 1 - beta1, beta2, 0 if decoupled else decay, 1 - lr * decoupled, group["maximize"]
+            numbers = 1 - beta1, beta2, 0 if decoupled else decay, 1 - lr * decoupled, group["maximize"]
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
                 state = self._state_of(parameter, group["amsgrad"])
                 count = advance(state)
                 root = (1 - beta2**count) ** 0.5
-                # m' / (sqrt(v') + eps) with both corrections in front: one pass less over the arrays.
+                # Both bias corrections are in the numbers: one pass less over the arrays.
                 rates = lr / (1 - beta1**count) * root, group["eps"] * root
                 greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
                 kept = state["exp_avg"], state["exp_avg_sq"], greatest
-                in_blocks(_adam, arrays(parameter, type(self).__name__, *kept), *options, *rates)
+                in_blocks(_adam, operands(parameter, type(self).__name__, *kept), *numbers, *rates)
                 increment_version(parameter)
         return loss
 
@@ -116,16 +114,23 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay; arguments as for `Adam`.
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+
+    `Adam` with `decoupled_weight_decay=True`, and a weight_decay of 0.01 by default.
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        betas: decay of the running means of gradient and squared gradient.
-        eps: added to the root of the mean square.
-        weight_decay: share of the parameter that each step takes away, times lr.
-        amsgrad: divide by the greatest mean square so far.
-        maximize: climb instead of descend.
+        betas: decays of the running means m and v, in [0, 1); floats or one-element tensors.
+        eps: added to the denominator.
+        weight_decay: each step multiplies a parameter by 1 - lr * weight_decay.
+        amsgrad: use the maximum of all v so far.
+        maximize: maximize the objective.
+        foreach, capturable, fused: accepted without effect.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
     def __init__(
@@ -165,7 +170,7 @@ class AdamW(Adam):
 
 
 def _check_tensors(lr, betas, foreach, capturable):
-    """Raise ValueError for options given as tensors where numbers are needed."""
+    """Raise ValueError for tensors where numbers are required."""
     given = [isinstance(beta, gl.Tensor) for beta in betas]
     if any(given) and not all(given):
         raise ValueError("betas must be either both floats or both Tensors")
@@ -177,27 +182,25 @@ def _check_tensors(lr, betas, foreach, capturable):
                 raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def _adam(parameter, gradient, mean, square, greatest, scratch, rate1, beta2, decay, shrink, maximize, step_size, eps):
-    """One step on arrays: `mean`, `square` are the running means, `greatest` the largest square or None."""
+def _adam(
+    xp, parameter, gradient, mean, square, greatest, scratch, rate1, beta2, decay, shrink, maximize, step_size, eps
+):
+    """Update rule; `greatest` is the maximum of `square` so far with AMSGrad, else None."""
     if shrink != 1:
         parameter *= shrink
-    if decay:
-        penalty = parameter * decay
-        gradient = (np.subtract if maximize else np.add)(penalty, gradient, out=penalty)
-    elif maximize:
-        gradient = -gradient
-    np.subtract(gradient, mean, out=scratch)
-    scratch *= rate1
-    mean += scratch
+    if decay or maximize:
+        gradient = decayed(parameter, gradient, decay, maximize)
+    work = xp.subtract(gradient, mean, out=scratch)
+    work *= rate1
+    mean += work
     square *= beta2
-    np.multiply(gradient, gradient, out=scratch)
-    scratch *= 1 - beta2
-    square += scratch
+    work = xp.multiply(gradient, gradient, out=scratch)
+    work *= 1 - beta2
+    square += work
     if greatest is not None:
-        np.maximum(greatest, square, out=greatest)
-        square = greatest
-    np.sqrt(square, out=scratch)
-    scratch += eps
-    np.divide(mean, scratch, out=scratch)
-    scratch *= step_size
-    parameter -= scratch
+        square = xp.maximum(greatest, square, out=greatest)
+    work = xp.sqrt(square, out=scratch)
+    work += eps
+    work = xp.divide(mean, work, out=scratch)
+    work *= step_size
+    parameter -= work

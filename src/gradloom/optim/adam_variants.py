@@ -1,16 +1,12 @@
-"""Relatives of Adam: Adamax (Kingma and Ba 2015), NAdam (Dozat 2016), RAdam (Liu et al. 2020)."""
+"""Variants of Adam: Adamax, NAdam and RAdam."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import gradloom as gl
 from gradloom.optim._arrays import number
-from gradloom.optim._options import check_implementation, check_options
-from gradloom.optim._rule import RuleOptimizer, decayed
-from gradloom.optim.rmsprop import _running_square
+from gradloom.optim._rule import RuleOptimizer, decayed, options, running_mean, running_square
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -19,15 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["Adamax", "NAdam", "RAdam"]
 
 
-def _running_mean(mean, gradient, beta, scratch):
-    """mean = beta * mean + (1 - beta) * gradient."""
-    np.subtract(gradient, mean, out=scratch)
-    scratch *= 1 - beta
-    mean += scratch
-
-
 class _AdamLike(RuleOptimizer):
-    """Options and state that the relatives share: running means of g and g ** 2."""
+    """Base of the variants: running means of g and g ** 2, and coupled or decoupled weight decay."""
 
     _later_options = {**RuleOptimizer._later_options, "decoupled_weight_decay": False}
 
@@ -36,7 +25,7 @@ class _AdamLike(RuleOptimizer):
 
     @staticmethod
     def _prepared(parameter, gradient, group, lr):
-        """The gradient with its penalty, or the parameter shrunk by a decoupled one."""
+        """Return the gradient to descend; shrink the parameter in place if its decay is decoupled."""
         decay = group["weight_decay"]
         if decay and group.get("decoupled_weight_decay"):
             parameter *= 1 - lr * decay
@@ -45,16 +34,27 @@ class _AdamLike(RuleOptimizer):
 
 
 class Adamax(_AdamLike):
-    """p = p - lr / (1 - beta1 ** t) * m / u, with m the running mean of g and u = max(beta2 * u, |g| + eps).
+    """Adamax (Kingma and Ba 2015): Adam by the infinity norm.
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        u = max(betas[1] * u, |g| + eps)
+        p = p - lr / (1 - betas[0] ** t) * m / u
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        betas: factors of m and u, in [0, 1).
+        betas: decays of m and u, in [0, 1).
         eps: keeps u from being zero.
-        weight_decay: L2 penalty.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        weight_decay: factor of the L2 penalty.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
     def __init__(
@@ -70,19 +70,8 @@ class Adamax(_AdamLike):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_options(lr, weight_decay, eps, betas)
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr betas eps weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
 
     def _kept(self, group):
         return {"exp_avg": 0, "exp_inf": 0}
@@ -92,32 +81,47 @@ class Adamax(_AdamLike):
         beta1, beta2 = group["betas"]
         rate = lr / (1 - beta1**count)
 
-        def rule(parameter, gradient, mean, largest, scratch):
+        def rule(xp, parameter, gradient, mean, largest, scratch):
             gradient = self._prepared(parameter, gradient, group, lr)
-            _running_mean(mean, gradient, beta1, scratch)
-            np.abs(gradient, out=scratch)
-            scratch += group["eps"]
+            running_mean(xp, mean, gradient, beta1, scratch)
+            size = xp.abs(gradient, out=scratch)
+            size += group["eps"]
             largest *= beta2
-            np.maximum(largest, scratch, out=largest)
-            np.divide(mean, largest, out=scratch)
-            scratch *= rate
-            parameter -= scratch
+            xp.maximum(largest, size, out=largest)
+            update = xp.divide(mean, largest, out=scratch)
+            update *= rate
+            parameter -= update
 
         return rule
 
 
 class NAdam(_AdamLike):
-    """Adam with Nesterov's momentum, whose factor follows the schedule beta1 * (1 - 0.96 ** (t * decay) / 2).
+    """NAdam (Dozat 2016): Adam with Nesterov momentum.
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p                      # with decoupled_weight_decay: p = p - lr * weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g ** 2
+        mu(t) = betas[0] * (1 - 0.96 ** (t * momentum_decay) / 2)
+        M = mu(1) * ... * mu(t)
+        n = mu(t + 1) * m / (1 - M * mu(t + 1)) + (1 - mu(t)) * g / (1 - M)
+        p = p - lr * n / (sqrt(v / (1 - betas[1] ** t)) + eps)
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        betas: factors of the running means of g and g ** 2, in [0, 1).
+        betas: decays of the running means m and v, in [0, 1).
         eps: added to the denominator.
-        weight_decay: L2 penalty; with `decoupled_weight_decay` p shrinks by lr * weight_decay instead.
-        momentum_decay: decay of the schedule.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        weight_decay: factor of the L2 penalty, or of the decoupled decay.
+        momentum_decay: decay of the momentum schedule mu.
+        decoupled_weight_decay: decay the parameters themselves.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, eps, weight_decay or momentum_decay, or betas outside [0, 1).
     """
 
     def __init__(
@@ -135,27 +139,14 @@ class NAdam(_AdamLike):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr, weight_decay, eps, betas)
-        if not momentum_decay >= 0.0:
-            raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+        )
+        super().__init__(params, options(locals(), names))
 
     def _initial_state(self, parameter, group):
         state = super()._initial_state(parameter, group)
-        # The product of the momentum factors so far stands after the step count, as PyTorch has it.
+        # The product of the momentum factors follows the step count, as in PyTorch.
         return {"step": state.pop("step"), "mu_product": gl.ones((), dtype=gl.float32), **state}
 
     def _rule(self, group, count, state):
@@ -170,31 +161,45 @@ class NAdam(_AdamLike):
         of_mean = lr * following / (1 - so_far * following) * root
         eps = group["eps"] * root
 
-        def rule(parameter, gradient, mean, square, scratch):
+        def rule(xp, parameter, gradient, mean, square, scratch):
             gradient = self._prepared(parameter, gradient, group, lr)
-            _running_mean(mean, gradient, beta1, scratch)
-            _running_square(square, gradient, beta2, scratch)
+            running_mean(xp, mean, gradient, beta1, scratch)
+            running_square(xp, square, gradient, beta2, scratch)
             direction = gradient * of_gradient
-            direction += np.multiply(mean, of_mean, out=scratch)
-            np.sqrt(square, out=scratch)
-            scratch += eps
-            direction /= scratch
+            direction += xp.multiply(mean, of_mean, out=scratch)
+            root = xp.sqrt(square, out=scratch)
+            root += eps
+            direction /= root
             parameter -= direction
 
         return rule
 
 
 class RAdam(_AdamLike):
-    """Adam with the variance of its adaptive rate rectified, and without one while that cannot be done.
+    """RAdam (Liu et al. 2020): Adam with a rectified variance of the adaptive learning rate.
+
+    With g the gradient at step t, and R = 2 / (1 - betas[1]) - 1::
+
+        g = g + weight_decay * p                      # with decoupled_weight_decay: p = p - lr * weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g ** 2
+        r = R - 2 * t * betas[1] ** t / (1 - betas[1] ** t)
+        d = sqrt((r - 4) * (r - 2) * R / ((R - 4) * (R - 2) * r)) * sqrt(1 - betas[1] ** t) / (sqrt(v) + eps)
+        p = p - lr * m / (1 - betas[0] ** t) * (d if r > 5 else 1)
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        betas: factors of the running means of g and g ** 2, in [0, 1).
+        betas: decays of the running means m and v, in [0, 1).
         eps: added to the denominator.
-        weight_decay: L2 penalty; with `decoupled_weight_decay` p shrinks by lr * weight_decay instead.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        weight_decay: factor of the L2 penalty, or of the decoupled decay.
+        decoupled_weight_decay: decay the parameters themselves.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
     def __init__(
@@ -211,26 +216,14 @@ class RAdam(_AdamLike):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr, weight_decay, eps, betas)
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+        super().__init__(params, options(locals(), names))
 
     def _rule(self, group, count, state):
         lr = number(group["lr"])
         beta1, beta2 = group["betas"]
         correction = 1 - beta2**count
-        # The length of the simple moving average with the same centre of mass, now and in the limit.
+        # Length of the simple moving average with the same centre of mass, now and in the limit.
         limit = 2 / (1 - beta2) - 1
         length = limit - 2 * count * beta2**count / correction
         rectified = length > 5.0
@@ -239,17 +232,17 @@ class RAdam(_AdamLike):
             variance = ((length - 4) * (length - 2) * limit) / ((limit - 4) * (limit - 2) * length)
             rate *= variance**0.5 * correction**0.5
 
-        def rule(parameter, gradient, mean, square, scratch):
+        def rule(xp, parameter, gradient, mean, square, scratch):
             gradient = self._prepared(parameter, gradient, group, lr)
-            _running_mean(mean, gradient, beta1, scratch)
-            _running_square(square, gradient, beta2, scratch)
+            running_mean(xp, mean, gradient, beta1, scratch)
+            running_square(xp, square, gradient, beta2, scratch)
             if rectified:
-                np.sqrt(square, out=scratch)
-                scratch += group["eps"]
-                np.divide(mean, scratch, out=scratch)
-                scratch *= rate
+                root = xp.sqrt(square, out=scratch)
+                root += group["eps"]
+                update = xp.divide(mean, root, out=scratch)
+                update *= rate
             else:
-                np.multiply(mean, rate, out=scratch)
-            parameter -= scratch
+                update = xp.multiply(mean, rate, out=scratch)
+            parameter -= update
 
         return rule

@@ -1,14 +1,11 @@
-"""RMSprop (Hinton 2012), centred on request (Graves 2013)."""
+"""RMSprop."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gradloom.optim._arrays import number
-from gradloom.optim._options import check_implementation, check_options
-from gradloom.optim._rule import RuleOptimizer, decayed
+from gradloom.optim._rule import RuleOptimizer, decayed, options, running_mean, running_square
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -18,18 +15,30 @@ __all__ = ["RMSprop"]
 
 
 class RMSprop(RuleOptimizer):
-    """p = p - lr * g / (sqrt(v) + eps), with v the running mean of g ** 2.
+    """RMSprop (Hinton 2012), optionally centered (Graves 2013).
+
+    With g the gradient::
+
+        g = g + weight_decay * p
+        v = alpha * v + (1 - alpha) * g ** 2
+        m = alpha * m + (1 - alpha) * g               # centered: v - m ** 2 replaces v below
+        b = momentum * b + g / (sqrt(v) + eps)
+        p = p - lr * b
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        alpha: factor of the running mean.
+        alpha: decay of the running means.
         eps: added to the denominator.
-        weight_decay: L2 penalty.
-        momentum: factor of the last update's direction; 0 keeps none.
-        centered: subtract the square of the running mean of g from v.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        weight_decay: factor of the L2 penalty.
+        momentum: factor of the previous update direction b; 0 keeps no b.
+        centered: divide by the standard deviation of g instead of its root mean square.
+        capturable, foreach: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, alpha, eps, weight_decay or momentum.
     """
 
     def __init__(
@@ -46,25 +55,10 @@ class RMSprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr, eps=eps)
-        if not momentum >= 0.0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
-        check_options(0.0, weight_decay)
+        names = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+        defaults = options(locals(), names)
         if not alpha >= 0.0:
             raise ValueError(f"Invalid alpha value: {alpha}")
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
         super().__init__(params, defaults)
 
     def _kept(self, group):
@@ -79,34 +73,23 @@ class RMSprop(RuleOptimizer):
         lr, alpha, eps = number(group["lr"]), group["alpha"], group["eps"]
         momentum, centered = group["momentum"], group["centered"]
 
-        def rule(parameter, gradient, square, *rest):
+        def rule(xp, parameter, gradient, square, *rest):
             *kept, scratch = rest
             gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            _running_square(square, gradient, alpha, scratch)
+            running_square(xp, square, gradient, alpha, scratch)
             if centered:
                 mean = kept[-1]
-                np.subtract(gradient, mean, out=scratch)
-                scratch *= 1 - alpha
-                mean += scratch
-                root = np.sqrt(square - mean * mean)
-            else:
-                root = np.sqrt(square)
+                running_mean(xp, mean, gradient, alpha, scratch)
+                square = square - mean * mean
+            root = xp.sqrt(square)
             root += eps
-            np.divide(gradient, root, out=scratch)
+            update = xp.divide(gradient, root, out=scratch)
             if momentum > 0:
                 kept[0] *= momentum
-                kept[0] += scratch
-                np.multiply(kept[0], lr, out=scratch)
+                kept[0] += update
+                update = xp.multiply(kept[0], lr, out=scratch)
             else:
-                scratch *= lr
-            parameter -= scratch
+                update *= lr
+            parameter -= update
 
         return rule
-
-
-def _running_square(square, gradient, factor, scratch):
-    """square = factor * square + (1 - factor) * gradient ** 2."""
-    square *= factor
-    np.multiply(gradient, gradient, out=scratch)
-    scratch *= 1 - factor
-    square += scratch

@@ -1,15 +1,12 @@
-"""Rprop (Riedmiller and Braun 1993) and averaged SGD (Polyak and Juditsky 1992)."""
+"""Rprop and averaged SGD."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import gradloom as gl
 from gradloom.optim._arrays import number
-from gradloom.optim._options import check_implementation, check_options
-from gradloom.optim._rule import RuleOptimizer, decayed
+from gradloom.optim._rule import RuleOptimizer, decayed, options
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -19,16 +16,25 @@ __all__ = ["ASGD", "Rprop"]
 
 
 class Rprop(RuleOptimizer):
-    """Moves each element by a step of its own, which grows while the gradient keeps its sign and shrinks
-    otherwise.
+    """Resilient backpropagation (Riedmiller and Braun 1993): a step size per element.
+
+    With g the gradient and g' the previous one, element by element::
+
+        s = clip(s * etas[1], *step_sizes)  if g * g' > 0     # s = lr at the first step
+        s = clip(s * etas[0], *step_sizes)  if g * g' < 0; then g = 0
+        p = p - s * sign(g)
 
     Args:
         params: parameters or parameter groups.
-        lr: first step of every element.
-        etas: factors by which steps shrink (below 1) and grow (above 1).
-        step_sizes: smallest and largest step.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        lr: initial step size of every element.
+        etas: factors that shrink (below 1) and grow (above 1) a step size.
+        step_sizes: smallest and largest step size.
+        capturable, foreach: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, or unless 0 < etas[0] < 1 < etas[1].
     """
 
     def __init__(
@@ -43,64 +49,64 @@ class Rprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr)
+        defaults = options(locals(), "lr etas step_sizes foreach maximize differentiable capturable")
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
         super().__init__(params, defaults)
 
     def _kept(self, group):
         return {"prev": 0, "step_size": number(group["lr"])}
 
-    def _initial_state(self, parameter, group):
-        state = super()._initial_state(parameter, group)
-        if parameter.is_complex():
-            first = number(group["lr"])
-            state["step_size"] = gl.full_like(parameter, complex(first, first))
-        return state
-
     def _rule(self, group, count, state):
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
 
-        def rule(parameter, gradient, previous, step, scratch):
+        def rule(xp, parameter, gradient, previous, step, scratch):
             if group["maximize"]:
                 gradient = -gradient
-            np.multiply(gradient, previous, out=scratch)
-            factor = np.where(scratch > 0, grow, np.where(scratch < 0, shrink, 1)).astype(step.dtype, copy=False)
-            step *= factor
-            np.clip(step, smallest, largest, out=step)
-            # Where the sign changed the element stays, and the next step counts as the first.
-            np.copyto(previous, gradient)
-            previous[scratch < 0] = 0
-            np.sign(previous, out=scratch)
-            scratch *= step
-            parameter -= scratch
+            product = xp.multiply(gradient, previous, out=scratch)
+            same, opposite = product > 0, product < 0
+            product[...] = 1
+            product[same] = grow
+            product[opposite] = shrink
+            step *= product
+            step[...] = xp.clip(step, smallest, largest, out=scratch)
+            # Where the sign changed, the element stays, and the next step counts as its first.
+            previous[...] = gradient
+            previous[opposite] = 0
+            update = xp.sign(previous, out=scratch)
+            update *= step
+            parameter -= update
 
         return rule
 
 
 class ASGD(RuleOptimizer):
-    """SGD whose running average of the parameters, `ax` in the state, is kept beside them.
+    """Averaged stochastic gradient descent (Polyak and Juditsky 1992).
+
+    With g the gradient at step t, eta = lr and mu = 1 at first::
+
+        g = g + weight_decay * p
+        p = (1 - lambd * eta) * p - eta * g
+        ax = ax + mu * (p - ax)
+        eta = lr / (1 + lambd * lr * t) ** alpha
+        mu = 1 / max(1, t - t0)
+
+    The average `ax` is in the parameter's state; parameters are not replaced by it.
 
     Args:
         params: parameters or parameter groups.
-        lr: first learning rate.
-        lambd: decay of the parameters, and of the rate.
-        alpha: power of the rate's decay.
-        t0: step from which on the parameters are averaged.
-        weight_decay: L2 penalty.
-        maximize: climb instead of descend.
-        foreach, capturable: accepted; they choose nothing here.
+        lr: initial learning rate.
+        lambd: decay of the parameters and of the learning rate.
+        alpha: exponent of the learning rate's decay.
+        t0: step at which averaging starts.
+        weight_decay: factor of the L2 penalty.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr or weight_decay.
     """
 
     def __init__(
@@ -116,48 +122,31 @@ class ASGD(RuleOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_options(lr, weight_decay)
-        check_implementation(foreach, None, differentiable)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
 
     def _kept(self, group):
         return {"ax": 0}
 
     def _initial_state(self, parameter, group):
         state = super()._initial_state(parameter, group)
-        return {
-            "step": state["step"],
-            "eta": gl.full((), number(group["lr"]), dtype=gl.float32),
-            "mu": gl.ones((), dtype=gl.float32),
-            "ax": state["ax"],
-        }
+        eta = gl.full((), number(group["lr"]), dtype=gl.float32)
+        return {"step": state["step"], "eta": eta, "mu": gl.ones((), dtype=gl.float32), "ax": state["ax"]}
 
     def _rule(self, group, count, state):
         lr, lambd = number(group["lr"]), group["lambd"]
         rate, weight = state["eta"].item(), state["mu"].item()
 
-        def rule(parameter, gradient, average, scratch):
+        def rule(xp, parameter, gradient, average, scratch):
             gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
             parameter *= 1 - lambd * rate
-            np.multiply(gradient, rate, out=scratch)
-            parameter -= scratch
+            parameter -= xp.multiply(gradient, rate, out=scratch)
             if weight == 1:
-                np.copyto(average, parameter)
+                average[...] = parameter
             else:
-                np.subtract(parameter, average, out=scratch)
-                scratch *= weight
-                average += scratch
+                change = xp.subtract(parameter, average, out=scratch)
+                change *= weight
+                average += change
 
         state["eta"]._array[...] = lr / (1 + lambd * lr * count) ** group["alpha"]
         state["mu"]._array[...] = 1 / max(1, count - group["t0"])

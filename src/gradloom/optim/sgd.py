@@ -1,15 +1,13 @@
-"""Stochastic gradient descent, with momentum (Sutskever et al. 2013) and Nesterov's form of it."""
+"""Stochastic gradient descent."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import arrays, in_blocks, number
-from gradloom.optim._options import check_implementation, check_options
+from gradloom.optim._arrays import in_blocks, number, operands
+from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -23,17 +21,28 @@ __all__ = ["SGD"]
 
 
 class SGD(Optimizer):
-    """g = grad + weight_decay * p; b = momentum * b + (1 - dampening) * g; p = p - lr * b.
+    """Stochastic gradient descent, optionally with momentum (Sutskever et al. 2013).
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p
+        b = momentum * b + (1 - dampening) * g        # b = g at the first step
+        p = p - lr * b                                # p - lr * g without momentum
+        p = p - lr * (g + momentum * b)               # with nesterov
 
     Args:
         params: parameters or parameter groups.
         lr: learning rate.
-        momentum: factor of the last update's direction b; 0 keeps none and moves along g.
-        dampening: how much less than g enters b.
-        weight_decay: L2 penalty.
-        nesterov: move along g + momentum * b instead; needs momentum and no dampening.
-        maximize: climb instead of descend.
-        foreach, fused: accepted; they choose nothing here.
+        momentum: factor of the previous update direction b; 0 keeps no b.
+        dampening: damping of g within b.
+        weight_decay: factor of the L2 penalty.
+        nesterov: use Nesterov momentum.
+        maximize: maximize the objective.
+        foreach, fused: accepted without effect.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: for a negative lr, momentum or weight_decay; for nesterov without momentum or with dampening.
     """
 
     _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": None}
@@ -52,30 +61,17 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options(lr, weight_decay)
-        if momentum < 0.0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
+        names = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+        defaults = options(locals(), names)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        check_implementation(foreach, fused, differentiable)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
         super().__init__(params, defaults)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, or None."""
+        """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            options = (
+            numbers = (
                 number(group["lr"]),
                 number(group["weight_decay"]),
                 group["momentum"],
@@ -92,32 +88,32 @@ class SGD(Optimizer):
                         # The first direction is the gradient itself, undampened.
                         state["momentum_buffer"], dampening = gl.zeros_like(parameter), 0
                     buffer = state["momentum_buffer"]
-                in_blocks(_sgd, arrays(parameter, "SGD", buffer), *options, dampening)
+                in_blocks(_sgd, operands(parameter, "SGD", buffer), *numbers, dampening)
                 increment_version(parameter)
         return loss
 
 
-def _sgd(parameter, gradient, buffer, scratch, lr, weight_decay, momentum, nesterov, maximize, dampening):
-    """One step on arrays; `buffer` is None without momentum."""
+def _sgd(xp, parameter, gradient, buffer, scratch, lr, weight_decay, momentum, nesterov, maximize, dampening):
+    """Update rule; `buffer` is None without momentum."""
     work = scratch
     if weight_decay != 0:
-        np.multiply(parameter, weight_decay, out=scratch)
-        gradient = (np.subtract if maximize else np.add)(scratch, gradient, out=scratch)
+        penalty = xp.multiply(parameter, weight_decay, out=scratch)
+        gradient = (xp.subtract if maximize else xp.add)(penalty, gradient, out=scratch)
         work = None
     elif maximize:
-        gradient = np.negative(gradient, out=scratch)
+        gradient = xp.negative(gradient, out=scratch)
         work = None
     if buffer is not None:
         buffer *= momentum
         if dampening:
-            buffer += np.multiply(gradient, 1 - dampening, out=scratch)
+            buffer += xp.multiply(gradient, 1 - dampening, out=scratch)
         else:
             buffer += gradient
         if nesterov:
-            # The gradient may stand in scratch; then this needs other space.
-            ahead = np.multiply(buffer, momentum, out=work)
+            # `work` is None where the gradient occupies `scratch`.
+            ahead = xp.multiply(buffer, momentum, out=work)
             ahead += gradient
             gradient = ahead
         else:
             gradient = buffer
-    parameter -= np.multiply(gradient, lr, out=scratch)
+    parameter -= xp.multiply(gradient, lr, out=scratch)
