@@ -1,8 +1,7 @@
-"""A line search for the strong Wolfe conditions (Nocedal and Wright 2006, section 3.5), by cubic
-interpolation.
+"""Line search for the strong Wolfe conditions by cubic interpolation (Nocedal and Wright 2006, section 3.5).
 
-Along a direction, f(t) is the loss after a step of length t and f'(t) its slope. A length is accepted when f
-has decreased enough, f(t) <= f(0) + c1 * t * f'(0), and is flat enough, |f'(t)| <= -c2 * f'(0).
+Along a direction, f(t) is the loss after a step of length t and f'(t) its slope. A length is accepted if the loss
+decreases enough, f(t) <= f(0) + c1 * t * f'(0), and the slope is flat enough, |f'(t)| <= -c2 * f'(0).
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ class _Point(NamedTuple):
 
 
 def _cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
-    """Where the cubic through both points with their slopes is least, within `bounds` (by default between
-    them)."""
+    """Return the minimizer of the cubic through both points and slopes, clipped to `bounds` (by default the points)."""
     low, high = bounds if bounds is not None else sorted((a.length, b.length))
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.length - b.length)
     square = d1 * d1 - a.slope * b.slope
@@ -39,13 +37,17 @@ def _cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
 
 
 def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=1e-9, most=25):
-    """Search along `direction` from where loss, gradient and slope are the given ones.
+    """Search for an acceptable length along `direction`.
 
     Args:
-        at: function of a length: (loss, gradient) there.
-        length: first one to try.
-        tolerance_change: smallest interval to go on with.
-        most: evaluations at most.
+        at: function of a length that returns (loss, gradient) there.
+        length: first length to try.
+        direction: vector along which to search.
+        loss: loss at length 0.
+        gradient: gradient at length 0.
+        slope: slope at length 0.
+        tolerance_change: smallest interval that is still narrowed.
+        most: maximum number of evaluations.
 
     Returns:
         (loss, gradient, length, evaluations) of the accepted length, or of the best one found.
@@ -84,7 +86,7 @@ def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=
 
 
 def _zoom(low, high, evaluate, decreased, flat, narrowest, most):
-    """Narrow the interval between two points until a length in it is accepted: (best point, evaluations)."""
+    """Narrow the interval between two points until a length in it is accepted; return (best point, evaluations)."""
     stuck = False
     for calls in range(most):
         # `low` is the end with the lower loss.
@@ -100,16 +102,17 @@ def _zoom(low, high, evaluate, decreased, flat, narrowest, most):
         elif flat(point):
             return point, calls + 1
         else:
-            # The slope tells on which side of the new point the loss goes on falling.
+            # The sign of the slope tells on which side of the new point the loss falls.
             high = low if point.slope * (high.length - low.length) >= 0 else high
             low = point
     return (low if low.loss <= high.loss else high), most
 
 
 def _off_the_ends(length, bottom, top, stuck):
-    """A length kept a tenth of the interval away from its ends when it came too close for the second time.
+    """Keep a length a tenth of the interval away from its ends once it comes that close for the second time.
 
-    Returns the length, and whether it is too close for the first time.
+    Returns:
+        The length, and whether it is too close for the first time.
     """
     margin = 0.1 * (top - bottom)
     if min(top - length, length - bottom) >= margin:

@@ -1,4 +1,4 @@
-"""L-BFGS (Liu and Nocedal 1989), with a line search for the strong Wolfe conditions on request."""
+"""L-BFGS."""
 
 from __future__ import annotations
 
@@ -21,20 +21,28 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """A quasi-Newton method: the inverse Hessian is approximated from the last `history_size` steps.
+    """L-BFGS (Liu and Nocedal 1989), optionally with a line search for the strong Wolfe conditions.
 
-    All parameters are one vector here, in one group (ValueError otherwise), and every step calls the closure
-    several times.
+    With g the gradient of all parameters as one vector, and H the inverse Hessian as approximated from the last
+    `history_size` changes of p and g::
+
+        d = -H g
+        p = p + t * d                                 # t = lr, or the length found by the line search
+
+    A step makes up to `max_iter` such iterations and calls its closure for each. All parameters are in one group.
 
     Args:
         params: parameters.
-        lr: length of a step relative to the quasi-Newton direction.
-        max_iter: iterations in one step.
-        max_eval: calls of the closure in one step; 1.25 * max_iter by default.
-        tolerance_grad: stop when no element of the gradient is larger.
-        tolerance_change: stop when neither parameters nor loss change by more.
-        history_size: number of steps remembered.
-        line_search_fn: "strong_wolfe" or None (steps of length lr).
+        lr: learning rate; the first iteration's is at most 1 / sum(|g|) times it.
+        max_iter: maximum number of iterations per step.
+        max_eval: maximum number of closure calls per step; 1.25 * max_iter by default.
+        tolerance_grad: stop if no element of g is larger in magnitude.
+        tolerance_change: stop if neither the parameters nor the loss change by more.
+        history_size: number of changes kept.
+        line_search_fn: "strong_wolfe" or None.
+
+    Raises:
+        ValueError: for a negative lr or several parameter groups.
     """
 
     def __init__(
@@ -56,11 +64,10 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any]) -> Any:
-        """Take up to `max_iter` quasi-Newton steps; returns the loss before the first.
+        """Run up to `max_iter` iterations; return the loss before the first.
 
         Args:
-            closure: function that resets the gradients, computes the loss and its gradients, and returns the
-                loss.
+            closure: function that zeroes the gradients, computes the loss and its gradients, and returns the loss.
         """
         with gl.no_grad():
             return self._step(lambda: self._loss_of(closure))
@@ -100,7 +107,7 @@ class LBFGS(Optimizer):
         return first_loss
 
     def _direction(self, state, gradient, history_size):
-        """Minus the gradient times the approximate inverse Hessian, by the two-loop recursion."""
+        """Return minus the gradient times the approximate inverse Hessian, by the two-loop recursion."""
         if state["n_iter"] == 1:
             state["old_dirs"], state["old_stps"], state["ro"] = [], [], []
             state["H_diag"] = 1
@@ -128,12 +135,12 @@ class LBFGS(Optimizer):
         return direction
 
     def _move(self, closure, state, loss, gradient, slope, last):
-        """Take one step along state["d"]: (loss, gradient there, calls of the closure)."""
+        """Take one step along state["d"]; return (loss, gradient, closure calls) after it."""
         direction, length = state["d"], number(state["t"])
         search = self.param_groups[0]["line_search_fn"]
         if search is None:
             self._add(direction, length)
-            # Nobody looks at the loss after the last iteration.
+            # The loss after the last iteration is not used.
             return (loss, gradient, 0) if last else (float(closure()), self._flat_gradient(), 1)
         if search != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
@@ -160,7 +167,7 @@ class LBFGS(Optimizer):
         return gl.cat(parts)
 
     def _add(self, direction, length):
-        """Move all parameters along their parts of the vector `direction`."""
+        """Add `length` times the vector `direction` to the parameters."""
         start = 0
         for parameter in self._params:
             values = gl.view_as_real(parameter) if parameter.is_complex() else parameter

@@ -1,8 +1,4 @@
-"""Optimizer: parameter groups, state, hooks, and saving; the base class of all optimizers.
-
-A subclass calls `super().__init__(params, defaults)` and defines `step`, which is wrapped so that hooks run
-around it.
-"""
+"""Optimizer, the base class of all optimizers: parameter groups, state, hooks and saving."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from gradloom.utils.hooks import RemovableHandle
 if TYPE_CHECKING:
     from gradloom import Tensor
 
-# What an optimizer is made for: parameters, groups of them with options, or parameters with their names.
+# Parameters, parameter groups, or pairs (name, parameter).
 ParamsT: TypeAlias = "Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]"
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
@@ -29,7 +25,7 @@ _global_post_hooks: OrderedDict = OrderedDict()
 
 
 class _Required:
-    """Stands in `defaults` for an option without a default."""
+    """Value in `defaults` of an option without a default."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -47,9 +43,10 @@ def _add(hooks, hook, prepend=False):
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before the step of every optimizer.
+    """Call `hook(optimizer, args, kwargs)` before the step of every optimizer; it may return new (args, kwargs).
 
-    It may return new (args, kwargs).
+    Args:
+        hook: called with the optimizer and the arguments of `step`.
     """
     return _add(_global_pre_hooks, hook)
 
@@ -60,10 +57,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def _hooked(step):
-    """A class's `step` with hooks around it.
-
-    They are given all of its arguments, the optimizer among them.
-    """
+    """Return a class's `step` wrapped so that hooks run around it; hooks get all of its arguments."""
 
     def with_hooks(*args, **kwargs):
         self = args[0]
@@ -77,7 +71,7 @@ def _hooked(step):
                     )
                 args, kwargs = answer
         result = step(*args, **kwargs)
-        # A scheduler warns when it is stepped before its optimizer ever was.
+        # A scheduler warns if it is stepped before its optimizer.
         self._opt_called = True
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
             hook(self, args, kwargs)
@@ -95,7 +89,7 @@ def _hooked(step):
 
 
 def _marked(optimizer, method):
-    """A block that profiles show as PyTorch's do: `Optimizer.step#SGD.step`."""
+    """Return a block that profiles show under PyTorch's name, such as `Optimizer.step#SGD.step`."""
     from gradloom.profiler import record_function
 
     return record_function(f"Optimizer.{method}#{type(optimizer).__name__}.{method}")
@@ -104,17 +98,24 @@ def _marked(optimizer, method):
 class Optimizer:
     """Base class of optimizers.
 
+    A subclass calls `super().__init__(params, defaults)` and defines `step`, which is wrapped so that hooks run around
+    it.
+
     Args:
-        params: an iterable of tensors, of pairs (name, tensor), or of dictionaries, each a parameter group
-            with its tensors under "params" and options that override the defaults.
-        defaults: the options of groups that do not give their own.
+        params: an iterable of tensors, of pairs (name, tensor), or of dictionaries, each a parameter group with its
+            tensors under "params" and options that override the defaults.
+        defaults: options of groups that do not give their own.
 
     Attributes:
-        param_groups: the groups, with all options filled in.
-        state: what the optimizer keeps for each parameter, by parameter.
+        param_groups: list of parameter groups, dictionaries with all options filled in.
+        state: dictionary from a parameter to the dictionary of what is kept for it.
+
+    Raises:
+        TypeError: if `params` is a tensor or has an item of another type.
+        ValueError: if `params` is empty.
     """
 
-    #: Options that states saved by earlier versions may lack, with what they meant then.
+    # Options that states saved by earlier versions may lack, with their meaning then.
     _later_options: dict[str, Any] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -171,22 +172,23 @@ class Optimizer:
         """Update the parameters once from their gradients.
 
         Args:
-            closure: function that computes the loss anew and its gradients; optimizers that need it call it
-                more than once, the others once before the update.
+            closure: function that computes the loss anew and its gradients. Optimizers that need it call it several
+                times, the others once before the update.
 
-        Returns the closure's loss, or None.
+        Returns:
+            The closure's loss, or None.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     def _loss_of(self, closure):
-        """What the closure returns, recorded by autograd; None without a closure."""
+        """Call the closure with gradients enabled; return None without one."""
         if closure is None:
             return None
         with gl.enable_grad():
             return closure()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients of all parameters: to None or, without `set_to_none`, to zeros in place."""
+        """Set the gradients of all parameters to None or, without `set_to_none`, to zeros in place."""
         if state.profiler is None:
             self._zero_grad(set_to_none)
         else:
@@ -209,14 +211,15 @@ class Optimizer:
                 gradient.zero_()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with options that override the defaults.
-
-        Raises TypeError for something else than a dictionary of tensors; ValueError for a tensor that is the
-        result of an operation or already in another group, for a missing option, and for names given to some
-        only.
+        """Add a parameter group.
 
         Args:
-            param_group: dict with "params" and any options that differ from the defaults.
+            param_group: dictionary with "params", and any options that override the defaults.
+
+        Raises:
+            TypeError: if the group is not a dictionary, or its parameters are not tensors.
+            ValueError: for a non-leaf tensor, a tensor in another group, a missing required option, or names for some
+                groups only.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -254,7 +257,7 @@ class Optimizer:
         self.param_groups.append(param_group)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the groups, with parameters replaced by their numbers in the order of the groups."""
+        """Return the state and the groups, with parameters replaced by their indices in the order of the groups."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers = {}
@@ -274,10 +277,15 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of such an optimizer gave; ValueError when the groups' sizes differ.
+        """Restore what `state_dict` returned.
 
-        The state's floating point tensors are converted to the type of their parameter, all but the step
-        counts.
+        Floating point tensors of the state take their parameter's dtype and device, except step counts.
+
+        Args:
+            state_dict: what `state_dict` of an optimizer with groups of the same sizes returned.
+
+        Raises:
+            ValueError: if the numbers of groups or of parameters in a group differ.
         """
         import copy
 
@@ -322,28 +330,29 @@ class Optimizer:
         return _add(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict` collects.
+        """Call `hook(optimizer)` before `state_dict` collects the state.
 
         Args:
-            prepend: run before the hooks that are there already.
+            hook: called with the optimizer.
+            prepend: run before the hooks registered so far.
         """
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict` collected.
-
-        It may return another dictionary.
+        """Call `hook(optimizer, state_dict)` with the result of `state_dict`; it may return a replacement.
 
         Args:
-            prepend: run before the hooks that are there already.
+            hook: called with the optimizer and the dictionary.
+            prepend: run before the hooks registered so far.
         """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading; it may return another dictionary.
+        """Call `hook(optimizer, state_dict)` before loading; it may return a replacement.
 
         Args:
-            prepend: run before the hooks that are there already.
+            hook: called with the optimizer and the dictionary.
+            prepend: run before the hooks registered so far.
         """
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
@@ -351,7 +360,8 @@ class Optimizer:
         """Call `hook(optimizer)` after loading.
 
         Args:
-            prepend: run before the hooks that are there already.
+            hook: called with the optimizer.
+            prepend: run before the hooks registered so far.
         """
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
@@ -367,7 +377,7 @@ _HOOK_TABLES = (
 
 
 def _split_names(parameters):
-    """(tensors, names) for a list of pairs (name, tensor); names are None for a list of tensors."""
+    """Split pairs (name, tensor) into (tensors, names); names are None for a list of tensors."""
     named = [isinstance(item, tuple) for item in parameters]
     if not any(named):
         return parameters, None
@@ -377,13 +387,9 @@ def _split_names(parameters):
 
 
 def _fitted(parameter, value, key=None):
-    """A value of a loaded state, its tensors converted to the parameter's type.
-
-    Containers are gone through.
-    """
+    """Convert the tensors of a loaded state, within containers too, to the parameter's dtype and device."""
     if isinstance(value, gl.Tensor):
-        # Steps are counted in float32 whatever the parameter's type is: in half precision they would soon
-        # stick.
+        # Step counts stay float32: in half precision they would soon stop growing.
         if key == "step" or not parameter.is_floating_point():
             return value
         return value.to(dtype=parameter.dtype, device=parameter.device)

@@ -1,4 +1,4 @@
-"""Learning rate schedulers: they set the learning rates of an optimizer's groups once per epoch (or step)."""
+"""Learning rate schedulers: set the learning rates of an optimizer's groups once per epoch or step."""
 
 from gradloom.optim.lr_scheduler.base import LRScheduler
 from gradloom.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR

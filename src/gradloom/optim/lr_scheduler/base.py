@@ -1,8 +1,7 @@
-"""LRScheduler: what all schedulers share.
+"""LRScheduler, the base class of schedulers.
 
-Most define `get_lr` by recursion on the present rates, so that several schedulers may act on one optimizer.
-Rates are
-then products of rounded factors: the closed form, where there is one, differs from them in the last digits.
+Most schedulers compute a rate from the current one, so that several may act on one optimizer. Rates are then products
+of rounded factors; the closed form, where there is one, differs from them in the last digits.
 """
 
 from __future__ import annotations
@@ -20,7 +19,12 @@ __all__ = ["LRScheduler"]
 
 
 def set_rate(group: dict[str, Any], rate: Any) -> Any:
-    """A group's new learning rate; one that is a tensor is changed in place, as others may hold it."""
+    """Set a group's learning rate; a tensor is changed in place, as others may hold it.
+
+    Args:
+        group: parameter group.
+        rate: new learning rate.
+    """
     if isinstance(group["lr"], gl.Tensor):
         group["lr"].fill_(float(rate))
     else:
@@ -32,12 +36,15 @@ def copied(rate: Any) -> Any:
 
 
 class LRScheduler:
-    """Base class: a subclass defines `get_lr`, the list of the groups' rates for `self.last_epoch`.
+    """Base class of schedulers. A subclass defines `get_lr`.
 
     Args:
-        optimizer: whose rates are set; TypeError for anything else.
-        last_epoch: the epoch to resume after; -1 begins anew and notes the present rates as `initial_lr`.
-            Otherwise the groups must have that entry: KeyError.
+        optimizer: optimizer whose learning rates are set.
+        last_epoch: epoch after which to resume; -1 starts anew and stores the current rates as `initial_lr`.
+
+    Raises:
+        TypeError: if `optimizer` is not an Optimizer.
+        KeyError: when resuming, if a group has no `initial_lr`.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -56,39 +63,38 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self):
-        """Set the rates of the first epoch, for which a scheduler may go another way."""
+        """Set the rates of the first epoch; `_is_initial` lets a scheduler treat it differently."""
         self._step_count = 0
         self._is_initial = True
         self.step()
         self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """Return all attributes except the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[float]:
-        """The rates last set, one per group."""
+        """Return the rates that were set last, one per group."""
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates for `last_epoch`, one per group."""
+        """Return the rates for `last_epoch`, one per group."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one epoch (or, deprecated, to `epoch`) and set the rates.
+        """Advance by one epoch and set the rates; call it after optimizer.step().
 
-        To be called after optimizer.step().
+        Args:
+            epoch: deprecated: epoch to go to.
         """
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in "
-                "the "
-                "opposite order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will "
-                "result "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the "
+                "opposite order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result "
                 "in skipping the first value of the learning rate schedule.",
                 stacklevel=2,
             )

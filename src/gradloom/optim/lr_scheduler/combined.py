@@ -1,4 +1,4 @@
-"""Schedulers made of others."""
+"""Schedulers made of other schedulers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
 class SequentialLR(LRScheduler):
-    """One scheduler after another: the next one begins at each of the epochs `milestones`.
+    """Run schedulers one after the other.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
-        schedulers: the schedulers, in their order.
+        optimizer: optimizer whose learning rates are set.
+        schedulers: schedulers in their order.
+        milestones: increasing epochs at which the next scheduler takes over; one fewer than schedulers.
+
+    Raises:
+        TypeError: for a scheduler without an optimizer.
+        ValueError: for another number of milestones, a scheduler of another optimizer, or `ReduceLROnPlateau`.
     """
 
     last_epoch: int
@@ -34,18 +39,15 @@ class SequentialLR(LRScheduler):
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
-                "of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
-                "milestones "
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones "
                 f"to be equal to {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each scheduler took its first step when it was made; undo them, and let the first one take its
-        # again.
+        # Each scheduler took its first step in its constructor: undo them, and repeat the first scheduler's.
         for group in optimizer.param_groups:
             set_rate(group, group["initial_lr"])
         for scheduler in schedulers:
@@ -54,7 +56,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self) -> None:
-        """Go on by one epoch with the scheduler whose turn it is."""
+        """Advance the active scheduler by one epoch."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -67,19 +69,24 @@ class SequentialLR(LRScheduler):
         self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedulers."""
+        """Return all attributes except the optimizer, with the states of the schedulers."""
         return _state_of_many(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         _load_many(self, state_dict)
 
 
 class ChainedScheduler(LRScheduler):
-    """Several schedulers that each act at every step.
+    """Run several schedulers at every step; their factors multiply.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        schedulers: schedulers of one optimizer, in the order in which they act.
+        optimizer: their optimizer; by default that of the first.
+
+    Raises:
+        TypeError: for a scheduler without an optimizer.
+        ValueError: for no scheduler, a scheduler of another optimizer, or `ReduceLROnPlateau`.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
@@ -98,11 +105,11 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedulers."""
+        """Return all attributes except the optimizer, with the states of the schedulers."""
         return _state_of_many(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         _load_many(self, state_dict)
 
 

@@ -1,4 +1,4 @@
-"""Schedulers that raise and lower rates in cycles, some of them momentum the other way."""
+"""Schedulers that raise and lower rates in cycles; some move momentum the opposite way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
 
 
 def _cosine(start, end, done):
-    """From start (done = 0) to end (done = 1) along half a cosine."""
+    """Interpolate from start (done = 0) to end (done = 1) along half a cosine."""
     return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
 
 
@@ -25,7 +25,7 @@ def _linear(start, end, done):
 
 
 def _momentum_key(group):
-    """Where a group keeps its momentum, and what it is: the first of the betas, or momentum itself."""
+    """Return the name and value of a group's momentum: the first of its betas, or its momentum."""
     return ("betas", group["betas"][0]) if "betas" in group else ("momentum", group.get("momentum"))
 
 
@@ -42,15 +42,21 @@ def _require_momentum(optimizer):
 
 
 class CyclicLR(LRScheduler):
-    """Rates between `base_lr` and `max_lr` in triangles (Smith 2017).
+    """Cycle rates between `base_lr` and `max_lr` in triangles (Smith 2017).
 
     Args:
-        base_lr, max_lr: bounds, a number or one per group.
-        step_size_up, step_size_down: steps of the two halves of a cycle; the second defaults to the first.
-        mode: "triangular", "triangular2" (half as high each cycle), "exp_range" (gamma ** steps as high).
-        scale_fn, scale_mode: the height as a function of the "cycle" or of the "iterations" instead.
+        optimizer: optimizer whose learning rates are set.
+        base_lr, max_lr: bounds, one number or one per group.
+        step_size_up, step_size_down: steps of a cycle's rising and falling half; the second defaults to the first.
+        mode: amplitude of the cycles: "triangular" is constant, "triangular2" halves at each cycle, "exp_range" is
+            gamma ** steps.
+        gamma: base of "exp_range".
+        scale_fn: amplitude as a function, instead of `mode`.
+        scale_mode: argument of `scale_fn`, the number of the "cycle" or of "iterations".
         cycle_momentum: move momentum between `max_momentum` and `base_momentum`, opposite to the rate.
-        optimizer: the Optimizer whose learning rates are set.
+
+    Raises:
+        ValueError: for an unknown mode without `scale_fn`, or an optimizer without momentum and `cycle_momentum`.
     """
 
     def __init__(
@@ -116,18 +122,21 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One rise to `max_lr` and one fall far below it, over all of training (Smith and Topin 2019).
+    """Raise rates once to `max_lr`, then let them fall far below the first (Smith and Topin 2019).
 
     Args:
-        max_lr: the top, a number or one per group.
-        total_steps: length of the cycle, or `epochs` times `steps_per_epoch`; ValueError without either.
-        pct_start: fraction of it that rises.
+        optimizer: optimizer whose learning rates are set.
+        max_lr: peak, one number or one per group.
+        total_steps: length of the cycle, or `epochs` times `steps_per_epoch`.
+        pct_start: fraction of the cycle in which rates rise.
         anneal_strategy: "cos" or "linear".
         cycle_momentum: move momentum between `max_momentum` and `base_momentum`, opposite to the rate.
-        div_factor: the first rate is max_lr divided by it.
-        final_div_factor: the last rate is the first one divided by it.
-        three_phase: fall to the first rate as long as it rose, and only then to the last one.
-        optimizer: the Optimizer whose learning rates are set.
+        div_factor: initial_lr = max_lr / div_factor.
+        final_div_factor: the last rate is initial_lr / final_div_factor.
+        three_phase: fall to initial_lr in as many steps as the rise took, then to the last rate.
+
+    Raises:
+        ValueError: without a length, or for an option outside its range; when stepped beyond the end.
     """
 
     def __init__(
@@ -209,7 +218,7 @@ def _total_steps(total_steps, epochs, steps_per_epoch):
 
 
 def _phases(total_steps, pct_start, three_phase):
-    """When each phase ends, and between which of a group's entries it goes."""
+    """Return the end of each phase, and the group entries between which rate and momentum move."""
     up = float(pct_start * total_steps) - 1
     ends = [(up, "initial_lr", "max_lr", True), (total_steps - 1, "max_lr", "min_lr", False)]
     if three_phase:
@@ -233,12 +242,18 @@ def _phases(total_steps, pct_start, three_phase):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from initial_lr to `eta_min`, again and again (Loshchilov and Hutter 2017).
+    """Repeat half a cosine from initial_lr to `eta_min` (Loshchilov and Hutter 2017).
+
+    lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, T_cur epochs after the last restart.
 
     Args:
-        T_0: epochs until the first restart.
-        T_mult: factor of that from one restart to the next.
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        T_0: epochs until the first restart, the first T_i.
+        T_mult: factor of T_i at each restart.
+        eta_min: smallest rate.
+
+    Raises:
+        ValueError: unless T_0 and T_mult are positive integers.
     """
 
     T_i: int
@@ -265,9 +280,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to `epoch`, which may lie between two whole ones.
+        """Advance by one epoch, or to `epoch`, which may be fractional.
 
-        ValueError when negative.
+        Raises:
+            ValueError: for a negative epoch.
         """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -285,7 +301,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._go_to(math.floor(epoch))
 
     def _place(self, epoch):
-        """Set where in which period `epoch` lies."""
+        """Set the period of `epoch` and the position within it."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _OfFunctions(LRScheduler):
-    """A scheduler whose rates follow functions of the epoch, one for each group."""
+    """Base of schedulers whose rates follow functions of the epoch, one per group."""
 
     lr_lambdas: Any
 
@@ -43,13 +43,13 @@ class _OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the functions, the attributes of those that are objects."""
+        """Return all attributes except the optimizer and functions; of callable objects, their attributes."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [None if _is_function(item) else item.__dict__.copy() for item in self.lr_lambdas]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         state = dict(state_dict)
         for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if attributes is not None:
@@ -65,10 +65,14 @@ def _is_function(value):
 
 
 class LambdaLR(_OfFunctions):
-    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError).
+    """lr = initial_lr * lr_lambda(epoch).
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        lr_lambda: function of the epoch for all groups, or a list with one per group.
+
+    Raises:
+        ValueError: if the number of functions is not that of the groups.
     """
 
     def get_lr(self) -> list[float]:
@@ -76,10 +80,14 @@ class LambdaLR(_OfFunctions):
 
 
 class MultiplicativeLR(_OfFunctions):
-    """The last rate times lr_lambda(epoch).
+    """lr = lr * lr_lambda(epoch).
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        lr_lambda: function of the epoch for all groups, or a list with one per group.
+
+    Raises:
+        ValueError: if the number of functions is not that of the groups.
     """
 
     def get_lr(self) -> list[float]:
@@ -87,10 +95,12 @@ class MultiplicativeLR(_OfFunctions):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs.
+    """lr = initial_lr * gamma ** (epoch // step_size).
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        step_size: epochs between decays.
+        gamma: factor of each decay.
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -108,10 +118,12 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the epochs `milestones` (as often as one is listed).
+    """lr = initial_lr * gamma ** (number of milestones reached).
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        milestones: epochs of the decays; one listed twice decays twice.
+        gamma: factor of each decay.
     """
 
     def __init__(
@@ -132,12 +144,15 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """initial_lr * factor for `total_iters` epochs, then initial_lr.
-
-    ValueError for a factor outside [0, 1].
+    """lr = initial_lr * factor for `total_iters` epochs, then initial_lr.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        factor: factor in [0, 1].
+        total_iters: number of epochs with the factor.
+
+    Raises:
+        ValueError: for a factor outside [0, 1].
     """
 
     def __init__(
@@ -162,11 +177,16 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """initial_lr times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters`
-    epochs.
+    """lr = initial_lr * f, with f moving linearly from `start_factor` to `end_factor` within `total_iters` epochs.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        start_factor: first factor, in (0, 1].
+        end_factor: last factor, in [0, 1].
+        total_iters: number of epochs of the change.
+
+    Raises:
+        ValueError: for a factor outside its range.
     """
 
     def __init__(
@@ -201,10 +221,11 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch.
+    """lr = initial_lr * gamma ** epoch.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        gamma: factor of each epoch.
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -221,10 +242,12 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """initial_lr * (1 - epoch / total_iters) ** power, 0 from `total_iters` on.
+    """lr = initial_lr * (1 - epoch / total_iters) ** power, and 0 from `total_iters` on.
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        total_iters: epochs until 0.
+        power: exponent.
     """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
@@ -244,10 +267,12 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From initial_lr to `eta_min` in `T_max` epochs along half a cosine (Loshchilov and Hutter 2017).
+    """lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2 (Loshchilov and Hutter 2017).
 
     Args:
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        T_max: epochs until `eta_min`.
+        eta_min: smallest rate.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:

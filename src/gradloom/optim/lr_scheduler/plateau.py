@@ -1,4 +1,4 @@
-"""A scheduler that waits for a metric to stop improving."""
+"""ReduceLROnPlateau, which follows a metric."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ __all__ = ["ReduceLROnPlateau"]
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when a metric has not improved for more than `patience` steps.
+    """Multiply rates by `factor` if a metric has not improved for more than `patience` epochs.
 
     Args:
-        mode: "min" when lower is better, "max" when higher is.
-        threshold, threshold_mode: an improvement is one by that much, relative ("rel") or absolute ("abs").
-        cooldown: steps to wait after a reduction.
-        min_lr: lower bound, a number or one per group.
-        eps: smallest change of a rate that is made.
-        optimizer: the Optimizer whose learning rates are set.
+        optimizer: optimizer whose learning rates are set.
+        mode: "min" if lower is better, "max" if higher is.
+        factor: factor of a reduction, below 1.
+        patience: epochs without improvement to wait.
+        threshold: smallest change that counts as an improvement.
+        threshold_mode: whether `threshold` is relative ("rel") to the best metric or absolute ("abs").
+        cooldown: epochs to wait after a reduction.
+        min_lr: lower bound of the rates, one number or one per group.
+        eps: smallest change of a rate that is applied.
+
+    Raises:
+        ValueError: for a factor of 1 or more, or an unknown mode.
     """
 
     best: float
@@ -71,10 +77,11 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Note the metric of an epoch, and reduce the rates if it is time to.
+        """Record an epoch's metric, and reduce the rates if it is time.
 
         Args:
-            metrics: the quantity that is watched, as a number or a Tensor of one element.
+            metrics: metric as a number or a one-element tensor.
+            epoch: deprecated: number of the epoch.
         """
         current = float(metrics)
         self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
