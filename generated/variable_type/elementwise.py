@@ -12837,7 +12837,7 @@ def clamp_Tensor(input, min, max, *, out=None):
     clamp_backward: g where the value was within its bounds, which belong to the interval.
     clamp_min_backward: The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not.
     clamp_max_backward: The gradient of an upper bound: g where it took effect.
-    clamp_jvp: The tangent of whichever of the three the result is equal to.
+    clamp_jvp: The tangent of the input or bound that the result is equal to.
 
     ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.
     """

@@ -2711,7 +2711,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     ∂L/∂grad_output = embedding_dense_double_backward(g, indices, padding_idx)
     dz = embedding_dense_backward(dgrad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
     where z = result, g = ∂L/∂z
-    embedding_dense_double_backward: The derivative of adding rows up is taking them out again; the row of padding_idx takes no part.
+    embedding_dense_double_backward: The adjoint of adding rows up takes them out again; the row of padding_idx takes no part.
 
     EmbeddingDenseBackwardBackward0, from the entry embedding_dense_backward of derivatives.yaml.
     """

@@ -69,7 +69,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
     ∂L/∂target = 2 · g · (target − x) / n(target) if reduction = 1, else 2 · g · (target − x)
     dz = reduce_loss(2 · (dx − dtarget) · (x − target), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     MseLossBackward0, from the entry mse_loss of derivatives.yaml.
     """
@@ -253,7 +253,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
     ∂L/∂target = smooth_l1_loss_backward(g, target, x, reduction, β)
     dz = reduce_loss(smooth_l1_loss_backward(dx − dtarget, x, target, 0, β), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     SmoothL1LossBackward0, from the entry smooth_l1_loss of derivatives.yaml.
     """
@@ -414,7 +414,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
     ∂L/∂target = huber_loss_backward(g, target, x, reduction, δ)
     dz = reduce_loss(huber_loss_backward(dx − dtarget, x, target, 0, δ), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     HuberLossBackward0, from the entry huber_loss of derivatives.yaml.
     """
@@ -723,7 +723,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     dz = reduce_loss(binary_cross_entropy_backward(dx, x, target, weight, 0) + (−dtarget · logit(x) if weight = None, else −dtarget · logit(x) · weight), reduction)
     where x = self, z = result, g = ∂L/∂z
     over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.
     """
@@ -891,7 +891,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     where x = self, z = result, g = ∂L/∂z
     bce_with_logits_backward: The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t.
     bce_with_logits_target_backward: The derivative for t: -x; with a positive weight w, log(1 - s) - w * log(s), s = sigmoid(x).
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     BinaryCrossEntropyWithLogitsBackward0, from the entry binary_cross_entropy_with_logits of derivatives.yaml.
     """
@@ -970,7 +970,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     ∂L/∂x = multi_margin_loss_backward(g, x, target, p, margin, weight, reduction)
     dz = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · dx), shape(target)), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     MultiMarginLossBackward0, from the entry multi_margin_loss of derivatives.yaml.
     """
@@ -1044,7 +1044,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     ∂L/∂x = multi_margin_second(g, grad_output, x, target, p, margin, weight, reduction)
     dz = multi_margin_loss_backward(dgrad_output, x, target, p, margin, weight, reduction) + multi_margin_second(dx, grad_output, x, target, p, margin, weight, reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
     multi_margin_second: The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
 
     MultiMarginLossBackwardBackward0, from the entry multi_margin_loss_backward of derivatives.yaml.
@@ -1152,7 +1152,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
     ∂L/∂x = multilabel_margin_loss_backward(g, x, target, reduction, is_target)
     doutput = reduce_loss(reshape(Σ_−1 (multilabel_margin_loss_backward(1, x, target, 0, is_target) · dx), shape(x)[:−1]), reduction)
     where x = self, g = ∂L/∂output
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     MultilabelMarginLossBackward0, from the entry multilabel_margin_loss_forward of derivatives.yaml.
     """
@@ -1216,7 +1216,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     ∂L/∂x = 0
     dz = multilabel_margin_loss_backward(dgrad_output, x, target, reduction, is_target)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: Losses of all elements, their mean or their sum.
+    reduce_loss: The losses of all elements, their mean or their sum.
 
     MultilabelMarginLossBackwardBackward0, from the entry multilabel_margin_loss_backward of derivatives.yaml.
     """

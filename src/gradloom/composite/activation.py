@@ -11,7 +11,7 @@ def softmax(self, dim, dtype=None):
 
 
 def log_softmax(self, dim, dtype=None):
-    """The logarithm of softmax along `dim`, converted to `dtype` first."""
+    """Return the logarithm of softmax along `dim`, converted to `dtype` first."""
     return ops._log_softmax(self if dtype is None or dtype is self.dtype else self.to(dtype), dim, False)
 
 
@@ -31,7 +31,7 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def selu(self):
-    """The self-normalising ELU."""
+    """Return the self-normalising ELU."""
     return ops.elu(self, _SELU_ALPHA, _SELU_SCALE)
 
 

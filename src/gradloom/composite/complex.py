@@ -6,27 +6,27 @@ from ..dispatch import _operators as ops
 
 
 def conj(self):
-    """A view of the complex conjugates; a real tensor itself."""
+    """Return a view of the complex conjugates; a real tensor itself."""
     return ops._conj(self) if self._array.dtype.kind == "c" else self
 
 
 def conj_physical(self):
-    """The complex conjugate, computed at once; a real tensor itself."""
+    """Return the complex conjugate, computed at once; a real tensor itself."""
     return ops._conj_physical(self) if self._array.dtype.kind == "c" else self
 
 
 def resolve_conj(self):
-    """The tensor, or a copy of its values if conjugation is pending."""
+    """Return the tensor, or a copy of its values if conjugation is pending."""
     return ops.clone(self) if self.is_conj() else self
 
 
 def resolve_neg(self):
-    """The tensor, or a copy of its values if negation is pending."""
+    """Return the tensor, or a copy of its values if negation is pending."""
     return ops.clone(self) if self.is_neg() else self
 
 
 def real(self):
-    """The real part as a view; a real tensor itself."""
+    """Return the real part as a view; a real tensor itself."""
     if self._array.dtype.kind != "c":
         return self
     pairs = ops.view_as_real(ops._conj(self) if self.is_conj() else self)
@@ -34,7 +34,7 @@ def real(self):
 
 
 def imag(self):
-    """The imaginary part as a view.
+    """Return the imaginary part as a view.
 
     Raises:
         RuntimeError: for real tensors.

@@ -65,7 +65,7 @@ def divide_mode_(self, other, rounding_mode):
 
 
 def positive(self):
-    """The tensor itself.
+    """Return the tensor itself.
 
     Raises:
         RuntimeError: for bools.
@@ -92,7 +92,7 @@ def float_power(self, exponent):
 
 
 def float_power_of_scalar(self, exponent):
-    """A number to the powers of a tensor, in double precision."""
+    """Return a number to the powers of a tensor, in double precision."""
     return ops.pow(self, _double(exponent, self))
 
 
@@ -128,18 +128,18 @@ def _name(dtype):
 
 
 def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether all elements are close, as `isclose` says."""
+    """Return whether all elements are close, as `isclose` says."""
     return bool(ops.isclose(self, other, rtol, atol, equal_nan)._array.all())
 
 
 def equal(self, other):
-    """Whether both tensors have the same shape and equal elements."""
+    """Return whether both tensors have the same shape and equal elements."""
     first, second = self._array, other._array
     return first.shape == second.shape and bool(np.equal(first, second).all())
 
 
 def is_nonzero(self):
-    """Whether the single element is not 0.
+    """Return whether the single element is not 0.
 
     Raises:
         RuntimeError: unless there is one element.
@@ -151,30 +151,30 @@ def is_nonzero(self):
 
 
 def is_same_size(self, other):
-    """Whether the shapes are equal."""
+    """Return whether the shapes are equal."""
     return self._array.shape == other._array.shape
 
 
 def is_floating_point(self):
-    """Whether the dtype is a real floating one."""
+    """Return whether the dtype is a real floating one."""
     return self.dtype.category == FLOATING
 
 
 def is_complex(self):
-    """Whether the dtype is complex."""
+    """Return whether the dtype is complex."""
     return self.dtype.category == COMPLEX
 
 
 def is_signed(self):
-    """Whether the dtype has negative numbers."""
+    """Return whether the dtype has negative numbers."""
     return self.dtype.is_signed
 
 
 def is_conj(self):
-    """Whether a conjugation is pending."""
+    """Return whether a conjugation is pending."""
     return self.is_conj()
 
 
 def is_neg(self):
-    """Whether a negation is pending."""
+    """Return whether a negation is pending."""
     return self.is_neg()

@@ -7,7 +7,7 @@ from ..types.dtype import int64, scalar_type_name
 
 
 def take_along_dim(self, indices, dim):
-    """What is found at the indices along a dimension; the other dimensions broadcast.
+    """Take the elements at the indices along a dimension; the other dimensions broadcast.
 
     Raises:
         RuntimeError: for indices that are not int64, or have another number of dimensions.
@@ -34,7 +34,7 @@ def take_along_dim(self, indices, dim):
 
 
 def _broadcast_but(first, second, axis):
-    """The two shapes broadcast, but for one dimension."""
+    """Broadcast two shapes, but for one dimension."""
     from ..functional import broadcast_shapes
 
     common = broadcast_shapes((*first[:axis], 1, *first[axis + 1 :]), (*second[:axis], 1, *second[axis + 1 :]))
@@ -42,19 +42,19 @@ def _broadcast_but(first, second, axis):
 
 
 def argwhere(self):
-    """The places of the elements that are not zero: (count, dimensions)."""
+    """Return the positions of the elements that are not zero: (count, dimensions)."""
     return ops.nonzero(self)
 
 
 def nonzero_numpy(self):
-    """The places of the elements that are not zero: one vector for each dimension."""
+    """Return the positions of the elements that are not zero: one vector for each dimension."""
     if not self.dim():
         return ops.unbind(ops.nonzero(ops.unsqueeze(self, 0)), 1)
     return ops.unbind(ops.nonzero(self), 1)
 
 
 def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
-    """The gradient of the table.
+    """Return the gradient of the table.
 
     Raises:
         NotImplementedError: for sparse gradients.
@@ -65,7 +65,7 @@ def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_fr
 
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
-    """Sums, means or maxima of bags of rows."""
+    """Return sums, means or maxima of bags of rows."""
     return ops._embedding_bag(
         weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset
     )

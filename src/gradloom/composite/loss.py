@@ -11,7 +11,7 @@ from ..types.dtype import promote_types, scalar_type_name
 
 
 def reduced(losses, reduction):
-    """Losses of all elements, their mean or their sum."""
+    """Return the losses of all elements, their mean or their sum."""
     return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
 
 
@@ -21,7 +21,7 @@ def l1_loss(self, target, reduction=1):
 
 
 def multilabel_margin_loss(self, target, reduction=1):
-    """The margin loss of several labels; see `multilabel_margin_loss_forward`."""
+    """Return the margin loss of several labels; see `multilabel_margin_loss_forward`."""
     return ops.multilabel_margin_loss_forward(self, target, reduction)[0]
 
 
@@ -114,7 +114,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
-    """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast."""
+    """Return the p-norm of x1 - x2 + eps over the last dimension; shapes broadcast."""
     return ops.norm_ScalarOpt_dim(ops.add_Scalar(x1 - x2, eps, 1), p, (max(x1.dim(), x2.dim()) - 1,), keepdim)
 
 
@@ -139,17 +139,17 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
 
 
 def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
-    """The negative log likelihood of target classes; see `nll_loss_forward`."""
+    """Return the negative log likelihood of target classes; see `nll_loss_forward`."""
     return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 def nll_loss2d(self, target, weight=None, reduction=1, ignore_index=-100):
-    """The negative log likelihood of the class of each pixel; see `nll_loss2d_forward`."""
+    """Return the negative log likelihood of the class of each pixel; see `nll_loss2d_forward`."""
     return ops.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
-    """The negative log likelihood for inputs of any rank.
+    """Return the negative log likelihood for inputs of any rank.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...), log-probabilities.
@@ -189,7 +189,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    """The cross entropy of softmax(self) and target classes, or class probabilities if target has self's
+    """Return the cross entropy of softmax(self) and target classes, or class probabilities if target has self's
     shape.
 
     Args:

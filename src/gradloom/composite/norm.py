@@ -11,7 +11,7 @@ from ..types.dtype import finfo, float32, float64
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """native_batch_norm without the statistics. An empty batch changes nothing but is scaled."""
+    """Call native_batch_norm and drop the statistics. An empty batch changes nothing but is scaled."""
     if input.numel():
         return ops.native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
     result = ops.clone(input)
@@ -21,12 +21,12 @@ def batch_norm(input, weight, bias, running_mean, running_var, training, momentu
 
 
 def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
-    """native_layer_norm without the statistics."""
+    """Call native_layer_norm and drop the statistics."""
     return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
-    """native_group_norm of (batch, channels, *), without the statistics.
+    """Call native_group_norm for (batch, channels, *) and drop the statistics.
 
     Raises:
         RuntimeError: if the channels cannot be divided into groups, or do not fit the parameters.
@@ -52,7 +52,7 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Batch normalisation of every sample by itself: its channels become channels of a batch of one.
+    """Normalize every batch element by itself: its channels become channels of a batch of one.
 
     Raises:
         RuntimeError: if neither the input's statistics are to be used nor running ones are given.
@@ -72,7 +72,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 def rms_norm(input, normalized_shape, weight, eps):
-    """The last dimensions, whose sizes `normalized_shape` are, divided by the root of their mean square.
+    """Divide the last dimensions, whose sizes are `normalized_shape`, by the root of their mean square.
 
     Raises:
         RuntimeError: for sizes that do not fit the input or the weight.

@@ -6,12 +6,12 @@ from ..dispatch import _operators as ops
 
 
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """The largest element of every window."""
+    """Return the largest element of every window."""
     return ops.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """The largest element of every window."""
+    """Return the largest element of every window."""
     return ops.max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -21,7 +21,7 @@ def _check_rank(self, name):
 
 
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """The largest element of every window, and its position."""
+    """Return the largest element of every window, and its position."""
     _check_rank(self, "max_pool1d")
     values, indices = ops.max_pool2d_with_indices(
         ops.unsqueeze(self, -2),
@@ -35,12 +35,12 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
 
 
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """The largest element of every window."""
+    """Return the largest element of every window."""
     return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
-    """The mean of every window."""
+    """Return the mean of every window."""
     _check_rank(self, "avg_pool1d")
     found = ops.avg_pool2d(
         ops.unsqueeze(self, -2),
@@ -60,14 +60,14 @@ def _check_one(output_size, name):
 
 
 def adaptive_avg_pool1d(self, output_size):
-    """Means of as many windows as `output_size` says."""
+    """Return the means of `output_size` windows."""
     _check_rank(self, "adaptive_avg_pool1d")
     _check_one(output_size, "adaptive_avg_pool1d")
     return ops.squeeze(ops.adaptive_avg_pool2d(ops.unsqueeze(self, -2), (1, *output_size)), -2)
 
 
 def adaptive_max_pool1d(self, output_size):
-    """Largest elements of as many windows as `output_size` says, and their positions."""
+    """Return the largest elements of `output_size` windows, and their positions."""
     _check_rank(self, "adaptive_max_pool1d")
     _check_one(output_size, "adaptive_max_pool1d")
     values, indices = ops.adaptive_max_pool2d(ops.unsqueeze(self, -2), (1, *output_size))
@@ -81,10 +81,10 @@ def _adaptive_avg_pool(dims, self, output_size, general):
 
 
 def adaptive_avg_pool2d(self, output_size):
-    """Means of as many windows as `output_size` says."""
+    """Return the means of `output_size` windows."""
     return _adaptive_avg_pool(2, self, output_size, ops._adaptive_avg_pool2d)
 
 
 def adaptive_avg_pool3d(self, output_size):
-    """Means of as many windows as `output_size` says."""
+    """Return the means of `output_size` windows."""
     return _adaptive_avg_pool(3, self, output_size, ops._adaptive_avg_pool3d)

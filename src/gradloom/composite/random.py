@@ -9,7 +9,7 @@ _SATURATION = 1.7580993408473766
 
 
 def _plain(input, p, train, multiply, whole_channels=False):
-    """`input` times noise that is 0 with probability `p`, or 1 / (1 - p); `multiply` may work in place.
+    """Multiply `input` by noise that is 0 with probability `p`, or 1 / (1 - p); `multiply` may work in place.
 
     Raises:
         RuntimeError: unless 0 <= p <= 1.
@@ -22,7 +22,7 @@ def _plain(input, p, train, multiply, whole_channels=False):
 
 
 def _alpha(input, p, train, multiply, add, whole_channels=False):
-    """As `_plain`, where what is dropped falls to the saturation, and mean and variance are kept."""
+    """Drop elements like `_plain`, but to the saturation of SELU, and keep mean and variance."""
     if _keeps_all(input, p, train):
         return input
     if p == 1:
@@ -40,7 +40,7 @@ def _keeps_all(input, p, train):
 
 
 def _kept(input, p, whole_channels):
-    """1 with probability 1 - p, else 0: for every element, or for every channel of (batch, channels, *)."""
+    """Draw 1 with probability 1 - p, else 0: for every element, or for every channel of (batch, channels, *)."""
     if not whole_channels:
         return ops.empty_like(input).bernoulli_(1 - p)
     if input.dim() < 2:
@@ -70,7 +70,7 @@ def feature_dropout_(self, p, train):
 
 
 def alpha_dropout(input, p, train):
-    """Dropout to the value where SELU saturates, with mean and variance kept."""
+    """Drop elements to the value where SELU saturates, and keep mean and variance."""
     return _alpha(input, p, train, ops.mul, ops.add)
 
 

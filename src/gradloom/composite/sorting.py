@@ -6,15 +6,15 @@ from ..dispatch import _operators as ops
 
 
 def argsort(self, dim, descending):
-    """The indices that put a dimension in order."""
+    """Return the indices that sort a dimension."""
     return ops.sort(self.detach(), dim, descending)[1]
 
 
 def argsort_stable(self, stable, dim, descending):
-    """The indices that put a dimension in order, equal elements in the order they have."""
+    """Return the indices that sort a dimension, equal elements in the order they have."""
     return ops.sort(self.detach(), stable=stable, dim=dim, descending=descending)[1]
 
 
 def msort(self):
-    """The elements in order along the first dimension."""
+    """Sort along the first dimension."""
     return ops.sort(self, 0)[0]

@@ -22,12 +22,12 @@ multigammaln = _alias("mvlgamma")
 
 
 def round(self, decimals=0):
-    """To the nearest number with so many decimals."""
+    """Round to the nearest number with so many decimals."""
     return ops.round(self, decimals=decimals) if decimals else ops.round(self)
 
 
 def ndtr(self):
-    """The distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2.
+    """Return the distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2.
 
     Raises:
         RuntimeError: for complex numbers.

@@ -222,7 +222,7 @@ def clamp_max_backward(grad, self, min, max):
 
 
 def clamp_jvp(self, self_t, min, min_t, max, max_t):
-    """The tangent of whichever of the three the result is equal to."""
+    """The tangent of the input or bound that the result is equal to."""
     found, value = self_t, self
     if min is not None:
         found = ops.where(value < min, _tangent(min_t, min), found)

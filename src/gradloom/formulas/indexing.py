@@ -64,7 +64,7 @@ def put_self_backward(grad, index, source, accumulate):
 
 
 def embedding_dense_double_backward(grad, indices, padding_idx):
-    """The derivative of adding rows up is taking them out again; the row of padding_idx takes no part."""
+    """The adjoint of adding rows up takes them out again; the row of padding_idx takes no part."""
     out = ops.index_select(grad, 0, ops.reshape(indices, (-1,)))
     out = ops.reshape(out, (*indices.shape, grad.shape[1]))
     if padding_idx >= 0:

@@ -6,7 +6,7 @@ from ..dispatch import _operators as ops
 
 
 def reduce_loss(losses, reduction):
-    """Losses of all elements, their mean or their sum."""
+    """The losses of all elements, their mean or their sum."""
     return losses if reduction == 0 else ops.mean(losses) if reduction == 1 else ops.sum(losses)
 
 

@@ -26,7 +26,7 @@ from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
 
 
 class Sets:
-    """How tensors are laid out so that the sets lie along `dims`.
+    """The layout of tensors in which the sets lie along `dims`.
 
     Attributes:
         shape: of inputs and gradients; statistics: of mean and r; affine: of w and b, all broadcasting to `shape`.
@@ -77,8 +77,9 @@ def _plus(*terms):
 
 
 def _standardized(sets, x, mean, rstd):
-    """n and r. Where they are differentiated further, the statistics are functions of x again, although what was saved
-    of them has no history; with eps = 1 / r^2 - variance, which is a constant, they need not be told it."""
+    """n and r. Where they are differentiated further, the statistics are functions of x again, although what was
+    saved of them has no history; eps = 1 / r^2 - variance is a constant.
+    """
     mean, r = ops.reshape(mean, sets.statistics), ops.reshape(rstd, sets.statistics)
     if not sets.fixed and _is_differentiated(x):
         mean, r = mean.detach(), r.detach()

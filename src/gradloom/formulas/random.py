@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def dropout_scale(p: float, train: bool | None) -> float:
-    """What dropout multiplies the kept elements by: 1 / (1 - p), or 1 where it is not training.
+    """The factor of the kept elements in dropout: 1 / (1 - p), or 1 where it is not training.
 
     `train` None stands for training. For p = 1 nothing is kept, and the factor is 0.
     """

@@ -36,7 +36,7 @@ def _restored(reduced, dim, keepdim, ndim):
 
 
 def _count(sizes, dim):
-    """How many elements go into one result."""
+    """The number of elements that are reduced to one."""
     found = 1
     if sizes:
         for d in _wrapped(dim, len(sizes)):
@@ -93,7 +93,7 @@ def sum_backward(grad, sizes, dim, keepdim):
 
 
 def mean_backward(grad, sizes, dim, numel, keepdim):
-    """The gradient of a mean: that of the sum, divided by the number of elements; memory of its own for each."""
+    """The gradient of a mean: that of the sum, divided by the number of elements, in memory of its own."""
     number = numel if dim is None or dim == () else _count(sizes, dim)
     return ops.div_Scalar(sum_backward(grad, sizes, dim, keepdim), number)
 

@@ -14,7 +14,7 @@ _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 
 def _pair(first, second):
-    """The complex dtype of two real arrays of one dtype. Raises RuntimeError for others."""
+    """Return the complex dtype of two real arrays of one dtype. Raises RuntimeError for others."""
     one, two = (scalar_type_name(TYPE_OF[a.dtype]) for a in (first, second))
     if first.dtype.kind != "f" or second.dtype.kind != "f":
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
@@ -40,7 +40,7 @@ def polar(abs, angle):
 
 
 def angle(self):
-    """The argument of complex numbers; of real ones 0 or pi, NaN for NaN."""
+    """Return the argument of complex numbers; of real ones 0 or pi, NaN for NaN."""
     if self.dtype.kind == "c":
         return row_major(np.arctan2(self.imag, self.real))
     self = to_float(self)
@@ -49,12 +49,12 @@ def angle(self):
 
 
 def conj(self):
-    """A view of the conjugates; see Note [Conjugate and negative bits]. Real numbers are their own."""
+    """Return a view of the conjugates; see Note [Conjugate and negative bits]. Real numbers are their own."""
     return (_conjugated or _load())(self) if self.dtype.kind == "c" else self[...]
 
 
 def neg_view(self):
-    """A view of the negatives."""
+    """Return a view of the negatives."""
     if self.dtype.kind == "b":
         raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
     from ..memory.conjugation import negated
@@ -71,12 +71,12 @@ def _load():
 
 
 def conj_physical(self):
-    """The complex conjugate, a copy."""
+    """Return the complex conjugate, a copy."""
     return np.conjugate(self) if self.dtype.kind == "c" else self.copy()
 
 
 def view_as_real(self):
-    """The memory of complex numbers as pairs of real ones: one more dimension, of size 2.
+    """Return the memory of complex numbers as pairs of real ones: one more dimension, of size 2.
 
     Raises:
         RuntimeError: for other dtypes, and where conjugation is pending.
@@ -94,7 +94,7 @@ def view_as_real(self):
 
 
 def view_as_complex(self):
-    """The memory of pairs of real numbers (the last dimension) as complex ones.
+    """Return the memory of pairs of real numbers (the last dimension) as complex ones.
 
     Raises:
         RuntimeError: if the memory is not laid out in pairs, or for other dtypes.

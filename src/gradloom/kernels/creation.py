@@ -27,29 +27,29 @@ def _checked(size, name=None):
 
 # --- of a given size --------------------------------------------------------------------------------------
 def zeros(size, dtype=None):
-    """Zeros, of the default floating type unless told."""
+    """Return zeros, by default of the default floating dtype."""
     return np.zeros(_checked(size, "zeros"), default.numpy_float if dtype is None else dtype)
 
 
 def ones(size, dtype=None):
-    """Ones, of the default floating type unless told."""
+    """Return ones, by default of the default floating dtype."""
     return np.ones(_checked(size), default.numpy_float if dtype is None else dtype)
 
 
 def empty(size, dtype=None, memory_format=None):
-    """Memory whose contents are not set."""
+    """Return memory whose contents are not set."""
     return new_array(_checked(size), default.numpy_float if dtype is None else dtype, memory_format)
 
 
 def full(size, fill_value, dtype=None):
-    """One value everywhere; its type decides the dtype unless told."""
+    """Fill with one value, whose type decides the dtype if none is given."""
     if dtype is None:
         dtype = number_dtype(fill_value)
     return np.full(_checked(size), number_filling(fill_value, dtype, prod(size)))
 
 
 def number_dtype(*values):
-    """The dtype that Python numbers together stand for."""
+    """Return the dtype that Python numbers together stand for."""
     kinds = [type(v) for v in values]
     if complex in kinds:
         return default.numpy_complex
@@ -59,12 +59,12 @@ def number_dtype(*values):
 
 
 def scalar_tensor(s, dtype=None):
-    """A number as a 0-dim array, of the default floating type unless told."""
+    """Convert a number to a 0-dim array, by default of the default floating dtype."""
     return number_filling(s, default.numpy_float if dtype is None else dtype)
 
 
 def empty_strided(size, stride, dtype=None):
-    """Memory whose contents are not set, with strides in elements."""
+    """Return memory whose contents are not set, with strides in elements."""
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
@@ -76,7 +76,9 @@ def empty_strided(size, stride, dtype=None):
 
 
 def empty_permuted(size, physical_layout, dtype=None):
-    """Memory whose contents are not set; `physical_layout` lists the dimensions from the outermost in memory on."""
+    """Return memory whose contents are not set; `physical_layout` lists the dimensions, the outermost in memory
+    first.
+    """
     if len(physical_layout) != len(size):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
@@ -96,60 +98,60 @@ def empty_permuted(size, physical_layout, dtype=None):
 
 # --- like another array -----------------------------------------------------------------------------------
 def zeros_like(self, dtype=None, memory_format=None):
-    """Zeros in the shape of `self`."""
+    """Return zeros in the shape of `self`."""
     return new_like(self, dtype, memory_format, np.zeros_like)
 
 
 def ones_like(self, dtype=None, memory_format=None):
-    """Ones in the shape of `self`."""
+    """Return ones in the shape of `self`."""
     return new_like(self, dtype, memory_format, np.ones_like)
 
 
 def empty_like(self, dtype=None, memory_format=None):
-    """Unset memory in the shape of `self`."""
+    """Return unset memory in the shape of `self`."""
     return new_like(self, dtype, memory_format)
 
 
 def full_like(self, fill_value, dtype=None, memory_format=None):
-    """One value in the shape of `self`."""
+    """Fill an array of the shape of `self` with one value."""
     out = new_like(self, dtype, memory_format)
     out[...] = number_filling(fill_value, out.dtype, out.size)
     return out
 
 
 def new_zeros(self, size, dtype=None):
-    """Zeros of the dtype of `self` unless told."""
+    """Return zeros, by default of the dtype of `self`."""
     return np.zeros(_checked(size, "zeros"), self.dtype if dtype is None else dtype)
 
 
 def new_ones(self, size, dtype=None):
-    """Ones of the dtype of `self` unless told."""
+    """Return ones, by default of the dtype of `self`."""
     return np.ones(_checked(size), self.dtype if dtype is None else dtype)
 
 
 def new_empty(self, size, dtype=None):
-    """Unset memory of the dtype of `self` unless told."""
+    """Return unset memory, by default of the dtype of `self`."""
     return np.empty(_checked(size), self.dtype if dtype is None else dtype)
 
 
 def new_empty_strided(self, size, stride, dtype=None):
-    """Unset memory of the dtype of `self` unless told, with strides in elements."""
+    """Return unset memory, by default of the dtype of `self`, with strides in elements."""
     return empty_strided(size, stride, self.dtype if dtype is None else dtype)
 
 
 def new_full(self, size, fill_value, dtype=None):
-    """One value, in the dtype of `self` unless told."""
+    """Fill with one value, by default in the dtype of `self`."""
     return full(size, fill_value, self.dtype if dtype is None else dtype)
 
 
 # --- ranges -----------------------------------------------------------------------------------------------
 def arange(end, dtype=None):
-    """0, 1, ... below `end`."""
+    """Return 0, 1, ... below `end`."""
     return arange_start_step(0, end, 1, dtype)
 
 
 def arange_start(start, end, dtype=None):
-    """start, start + 1, ... below `end`."""
+    """Return start, start + 1, ... below `end`."""
     return arange_start_step(start, end, 1, dtype)
 
 
@@ -171,7 +173,7 @@ def _refuse(name, dtype, kinds):
 
 
 def arange_start_step(start, end, step=1, dtype=None):
-    """start, start + step, ... below `end`."""
+    """Return start, start + step, ... below `end`."""
     length = _range_length(start, end, step)
     if dtype is not None:
         _refuse("arange", dtype, "bc")
@@ -195,25 +197,25 @@ def _steps(start, step, count, dtype):
 
 
 def range_end_step(start, end, step=1, dtype=None):
-    """start, start + step, ... up to `end`, which is included."""
+    """Return start, start + step, ... up to `end`, which is included."""
     length = _range_length(start, end, step)
     return _steps(start, step, int(length) + 1, default.numpy_float if dtype is None else dtype)
 
 
 def range_end(start, end, dtype=None):
-    """start, start + 1, ... up to `end`, which is included."""
+    """Return start, start + 1, ... up to `end`, which is included."""
     return range_end_step(start, end, 1, dtype)
 
 
 def linspace(start, end, steps, dtype=None):
-    """`steps` values from `start` to `end`, both included."""
+    """Return `steps` values from `start` to `end`, both included."""
     dtype = _space_dtype(start, end, steps, dtype)
     _refuse("linspace", dtype, "b")
     return _linspace(start, end, steps, dtype).astype(dtype, copy=False)
 
 
 def _linspace(start, end, steps, dtype):
-    """The values in a type to compute in; the second half is counted back from the end."""
+    """Return the values in a type to compute in; the second half is counted back from the end."""
     if dtype.kind in "iu":
         start, end, work = int(start), int(end), np.dtype(np.float64)
     else:
@@ -236,7 +238,7 @@ def _space_dtype(start, end, steps, dtype):
 
 
 def logspace(start, end, steps, base=10.0, dtype=None):
-    """`steps` values from base**start to base**end whose logarithms are evenly spaced."""
+    """Return `steps` values from base**start to base**end whose logarithms are evenly spaced."""
     dtype = _space_dtype(start, end, steps, dtype)
     if dtype.kind in "iu":
         start, end = int(start), int(end)
@@ -247,12 +249,12 @@ def logspace(start, end, steps, base=10.0, dtype=None):
 
 
 def linspace_tensors(start, end, steps, dtype=None):
-    """As `linspace`, with either end a number or a 0-dim array."""
+    """Compute `linspace`, with either end a number or a 0-dim array."""
     return linspace(_number(start, "start"), _number(end, "end"), steps, dtype)
 
 
 def logspace_tensors(start, end, steps, base=10.0, dtype=None):
-    """As `logspace`, with either end a number or a 0-dim array."""
+    """Compute `logspace`, with either end a number or a 0-dim array."""
     return logspace(_number(start, "start"), _number(end, "end"), steps, base, dtype)
 
 
@@ -269,12 +271,12 @@ def _number(value, name):
 
 # --- matrices ---------------------------------------------------------------------------------------------
 def eye(n, dtype=None):
-    """The identity matrix."""
+    """Return the identity matrix."""
     return eye_m(n, n, dtype)
 
 
 def eye_m(n, m, dtype=None):
-    """Ones on the main diagonal of an n x m matrix, zeros elsewhere."""
+    """Return ones on the main diagonal of an n x m matrix, zeros elsewhere."""
     for name, value in (("n", n), ("m", m)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
@@ -282,12 +284,12 @@ def eye_m(n, m, dtype=None):
 
 
 def tril_indices(row, col, offset=0, dtype=None):
-    """Row and column numbers, as a 2 x n array, of the lower triangle of a row x col matrix."""
+    """Return row and column numbers, as a 2 x n array, of the lower triangle of a row x col matrix."""
     return _triangle(np.tril_indices, row, col, offset, dtype)
 
 
 def triu_indices(row, col, offset=0, dtype=None):
-    """Row and column numbers, as a 2 x n array, of the upper triangle of a row x col matrix."""
+    """Return row and column numbers, as a 2 x n array, of the upper triangle of a row x col matrix."""
     return _triangle(np.triu_indices, row, col, offset, dtype)
 
 
@@ -300,7 +302,7 @@ def _triangle(find, row, col, offset, dtype):
 
 
 def _window(name, length, periodic, dtype, shape):
-    """`shape(t)` for t from 0 to 1 over the window."""
+    """Evaluate `shape(t)` for t from 0 to 1 over the window."""
     dtype = np.dtype(default.numpy_float if dtype is None else dtype)
     if dtype.kind not in "fcV":
         raise RuntimeError(f"{name} expects floating point dtypes, got: {_type_name(dtype)}")
@@ -351,12 +353,12 @@ def _raised_cosine(name, length, periodic, alpha, beta, dtype):
 
 
 def bartlett_window(window_length, dtype=None):
-    """A triangle, periodic."""
+    """Return a triangle, periodic."""
     return bartlett_window_periodic(window_length, True, dtype)
 
 
 def bartlett_window_periodic(window_length, periodic, dtype=None):
-    """A triangle: 1 - |2 t - 1|."""
+    """Return a triangle: 1 - |2 t - 1|."""
     return _window("bartlett_window", window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1))
 
 
@@ -375,12 +377,12 @@ def blackman_window_periodic(window_length, periodic, dtype=None):
 
 
 def kaiser_window(window_length, dtype=None):
-    """As below with beta = 12, periodic."""
+    """`kaiser_window_beta` with beta = 12, periodic."""
     return kaiser_window_beta(window_length, True, 12.0, dtype)
 
 
 def kaiser_window_periodic(window_length, periodic, dtype=None):
-    """As below with beta = 12."""
+    """`kaiser_window_beta` with beta = 12."""
     return kaiser_window_beta(window_length, periodic, 12.0, dtype)
 
 

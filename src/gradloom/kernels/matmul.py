@@ -26,7 +26,7 @@ from ._common.numbers import is_half, number_as, widen
 
 
 def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
-    """The product of matrices (n, k) and (k, m): (n, m)."""
+    """Return the product of matrices (n, k) and (k, m): (n, m)."""
     if self.ndim != 2:
         raise RuntimeError("self must be a matrix")
     if mat2.ndim != 2:
@@ -54,13 +54,13 @@ def addmm(self: np.ndarray, mat1: np.ndarray, mat2: np.ndarray, beta=1, alpha=1)
 
 
 def bmm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
-    """Products of the matrices in batches (b, n, k) and (b, k, m): (b, n, m)."""
+    """Multiply the matrices in batches (b, n, k) and (b, k, m): (b, n, m)."""
     check_batches(self, mat2)
     return product(self, mat2, "bmm")
 
 
 def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
-    """The product of a matrix (n, m) and a vector (m,): (n,)."""
+    """Return the product of a matrix (n, m) and a vector (m,): (n,)."""
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
     if self.shape[1] != vec.shape[0]:
@@ -74,7 +74,7 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
 
 
 def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
-    """The sum of products of two vectors (n,), a scalar; nothing is conjugated."""
+    """Return the sum of products of two vectors (n,), a scalar; nothing is conjugated."""
     if self.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
     if self.dtype is not tensor.dtype:
@@ -92,7 +92,7 @@ def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
 
 
 def vdot(self: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The sum of products of two vectors (n,), the first one conjugated; a scalar."""
+    """Return the sum of products of two vectors (n,), the first one conjugated; a scalar."""
     return dot(self.conj() if self.dtype.kind == "c" else self, other)
 
 
@@ -170,7 +170,7 @@ def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alp
 
 
 def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarray:
-    """Cross products along a dimension of size 3; shapes broadcast.
+    """Return cross products along a dimension of size 3; shapes broadcast.
 
     Raises:
         RuntimeError: for different numbers of dimensions, another size, or different dtypes.
@@ -211,7 +211,7 @@ def trilinear(
     sumdim: tuple,
     unroll_dim: int = 1,
 ) -> np.ndarray:
-    """sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size one put in first.
+    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first.
 
     Args:
         expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of
@@ -360,8 +360,7 @@ _LARGE = 1 << 22  # from here on a share of the work takes much longer than waki
 
 
 def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """np.matmul(a, b, out=out), the rows, columns or matrices of a large product shared out among the
-    threads."""
+    """Compute np.matmul(a, b, out=out); threads share the rows, columns or matrices of a large product."""
     columns = b.shape[-1] if b.ndim > 1 else 1
     work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
     if work <= SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":

@@ -16,7 +16,7 @@ from .random.streams import scalar_name
 
 
 def _stored(input, *parameters):
-    """The dtype of statistics."""
+    """Return the dtype of statistics."""
     return next((p.dtype for p in parameters if p is not None), input.dtype)
 
 
@@ -31,7 +31,7 @@ def _check_batch_norm(input, training, **parameters):
 
 
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Each channel of (batch, channels, *) standardised, by its own statistics in training and else the running ones.
+    """Standardize each channel of (batch, channels, *), by its own statistics in training and else by the running ones.
 
     In training the running statistics are updated in place, with weight `momentum`.
 
@@ -77,7 +77,7 @@ def _by_batch(values, running_mean, running_var, momentum, eps):
 def native_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """Gradients of `native_batch_norm` for input, weight and bias; None where `output_mask` is False."""
+    """Return gradients of `native_batch_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "batch_norm_backward")
     last = is_channels_last(input)
     values, grad = to_channels(cast(input, work), last), to_channels(cast(grad_out, work), last)
@@ -145,7 +145,7 @@ def _flat(parameter, work):
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """The last dimensions, whose sizes `normalized_shape` are, standardised together.
+    """Standardize the last dimensions, whose sizes are `normalized_shape`, together.
 
     Returns:
         The result; mean and inverse standard deviation, of the input's shape with these dimensions 1.
@@ -172,7 +172,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 
 
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """Gradients of `native_layer_norm` for input, weight and bias; None where `output_mask` is False."""
+    """Return gradients of `native_layer_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "LayerNormBackwardKernelImpl")
     grad, rows = _rows(grad_out, normalized_shape, work), _rows(input, normalized_shape, work)
     mean, deviation = _flat(mean, work), _flat(rstd, work)
@@ -198,7 +198,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 
 # --- groups of channels ----------------------------------------------------------------------------------------------
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    """Each of `group` groups of the C channels of (N, C, *), with HxW positions, standardised.
+    """Standardize each of `group` groups of the C channels of (N, C, *), with HxW positions.
 
     Returns:
         The result; mean and inverse standard deviation, (N, group).
@@ -222,7 +222,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 
 
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
-    """Gradients of `native_group_norm` for input, weight and bias; None where `output_mask` is False."""
+    """Return gradients of `native_group_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "GroupNormBackwardKernelImpl")
     shape, channels = (N * group, C // group * HxW), (C // group, HxW)
     rows = np.ascontiguousarray(cast(input, work)).reshape(shape)
@@ -255,7 +255,7 @@ _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in ca
 
 
 def work_dtype(array, name):
-    """The dtype to compute in. Raises NotImplementedError for what is not floating."""
+    """Return the dtype to compute in. Raises NotImplementedError for what is not floating."""
     dtype = array.dtype
     if dtype.char in "fd":
         return dtype
@@ -265,34 +265,34 @@ def work_dtype(array, name):
 
 
 def cast(array, dtype):
-    """`array` in `dtype`, not copied where it has it; None stays None."""
+    """Convert an array to `dtype` without a copy where it has it; None stays None."""
     return None if array is None else array.astype(dtype, copy=False)
 
 
 # --- rows: (sets, elements of a set) ------------------------------------------------------------------------------
 def row_sum(rows):
-    """The sums of the rows of a matrix."""
+    """Sum the rows of a matrix."""
     return rows @ np.ones(rows.shape[1], rows.dtype)
 
 
 def column_sum(rows):
-    """The sums of the columns of a matrix."""
+    """Sum the columns of a matrix."""
     return np.ones(rows.shape[0], rows.dtype) @ rows
 
 
 def row_dot(a, b):
-    """The inner products of the rows of two matrices."""
+    """Return the inner products of the rows of two matrices."""
     return np.einsum("rl,rl->r", a, b)
 
 
 def row_blocks(count, size, multiple=1):
-    """Slices of `count` rows of `size` elements that fit in cache; each holds a multiple of `multiple` rows."""
+    """Return slices of `count` rows of `size` elements that fit in cache; each holds a multiple of `multiple` rows."""
     step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def standardize_rows(rows, eps):
-    """The rows of a matrix standardised, block by block.
+    """Standardize the rows of a matrix, block by block.
 
     Returns:
         A new matrix that is filled as the iterator is used up, the means, 1 / sqrt(variance + eps); and an iterator
@@ -339,7 +339,7 @@ def project(h, standardized, scale):
 
 # --- channels: (batch, channels, positions) -----------------------------------------------------------------------
 def is_channels_last(array):
-    """Whether the channels of images or volumes, dimension 1, lie innermost in memory."""
+    """Return whether the channels of images or volumes, dimension 1, lie innermost in memory."""
     return suggested_format(array) is not None
 
 
@@ -354,14 +354,14 @@ def to_channels(array, last):
 
 
 def from_channels(values, shape, last):
-    """The inverse of `to_channels`."""
+    """Invert `to_channels`."""
     if last:
         return np.moveaxis(values.reshape(shape[0], *shape[2:], shape[1]), -1, 1)
     return values.reshape(shape)
 
 
 def channel_sum(values):
-    """The sums of the channels of (batch, channels, positions)."""
+    """Sum the channels of (batch, channels, positions)."""
     batch, channels, positions = values.shape
     if positions == 1:
         return column_sum(values[:, :, 0])
@@ -369,7 +369,7 @@ def channel_sum(values):
 
 
 def channel_dot(a, b):
-    """The inner products of the channels of two arrays (batch, channels, positions)."""
+    """Return the inner products of the channels of two arrays (batch, channels, positions)."""
     batch, channels, positions = a.shape
     if positions == 1:
         return np.einsum("nc,nc->c", a[:, :, 0], b[:, :, 0])

@@ -14,7 +14,7 @@ _PARTITION_FROM = 256  # elements along a dimension, from which on a partial sor
 
 
 def sort(self, dim=-1, descending=False):
-    """The elements in order along a dimension, and where each was."""
+    """Sort along a dimension; return the elements and their indices."""
     _refuse_complex(self, "Sort")
     axis = axes(dim, self.ndim)
     if axis is None:
@@ -27,12 +27,12 @@ def sort(self, dim=-1, descending=False):
 
 
 def sort_stable(self, stable=None, dim=-1, descending=False):
-    """As `sort`, which is stable anyway."""
+    """Compute `sort`, which is stable."""
     return sort(self, dim, descending)
 
 
 def order(array, axis, descending) -> np.ndarray:
-    """The indices that sort an array along `axis`, equal elements in the order they have."""
+    """Return the indices that sort an array along `axis`, equal elements in the order they have."""
     keys = widen(array)
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable")
@@ -42,7 +42,8 @@ def order(array, axis, descending) -> np.ndarray:
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
-    """The k greatest (or least) elements along a dimension in order, and their indices; of a number, itself.
+    """Return the k greatest (or least) elements along a dimension in order, and their indices; of a 0-dim array,
+    itself.
 
     Raises:
         RuntimeError: if there are fewer than `k`.
@@ -68,7 +69,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 
 
 def _from_partition(keys, k, axis, largest):
-    """The indices of the first k in order, without sorting the rest."""
+    """Return the indices of the first k in order, without sorting the rest."""
     n = keys.shape[axis]
     part = np.argpartition(keys, n - k if largest else k - 1, axis)
     candidates = np.sort(np.take(part, np.arange(n - k, n) if largest else np.arange(k), axis), axis)
@@ -77,7 +78,7 @@ def _from_partition(keys, k, axis, largest):
 
 
 def _from_best_blocks(rows, k, largest):
-    """The indices of the first k in order along the last dimension, which is long.
+    """Return the indices of the first k in order along the last dimension, which is long.
 
     Each of them is in one of the k blocks whose own first elements come first, so only those blocks are sorted.
     """
@@ -105,26 +106,28 @@ _NOTHING = (0,)
 
 
 def unique2(self, sorted=True, return_inverse=False, return_counts=False):
-    """The different elements of the flattened array in order; inverse has the shape of `self`. NaN differs from NaN."""
+    """Return the distinct elements of the flattened array in order; inverse has the shape of `self`. NaN differs from
+    NaN.
+    """
     flat = self.reshape(-1)
     by_value = np.argsort(widen(flat), kind="stable")
     return _runs(flat, by_value, self.shape, return_inverse, return_counts, 0)
 
 
 def unique(self, sorted=True, return_inverse=False):
-    """As `unique2`, without counts."""
+    """Compute `unique2`, without counts."""
     return unique2(self, sorted, return_inverse)[:2]
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The elements (or slices along `dim`) that differ from the one before them."""
+    """Return the elements (or slices along `dim`) that differ from the one before them."""
     if dim is not None:
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     return _runs(self.reshape(-1), None, self.shape, return_inverse, return_counts, 0)
 
 
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
-    """The different slices along a dimension in lexicographic order."""
+    """Return the distinct slices along a dimension in lexicographic order."""
     axis, rows = _slices(self, dim)
     keys = widen(rows).reshape(len(rows), -1)
     by_value = np.lexsort(keys.T[::-1]) if keys.shape[1] else np.arange(len(rows))
@@ -132,13 +135,13 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
 
 
 def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False):
-    """The slices along a dimension that differ from the one before them."""
+    """Return the slices along a dimension that differ from the one before them."""
     axis, rows = _slices(self, dim)
     return _runs(rows, None, (len(rows),), return_inverse, return_counts, axis)
 
 
 def _slices(array, dim):
-    """(axis, the slices along it, in the first place)."""
+    """Return (axis, the slices along it, in the first place)."""
     if not array.ndim:
         axes(dim, 0)
         return 0, array.reshape(1)
@@ -149,7 +152,7 @@ def _slices(array, dim):
 
 
 def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
-    """Equal neighbours as one, among `rows` in the order `by_value` (as they are if None)."""
+    """Merge equal neighbours among `rows` in the order `by_value` (as they are if None)."""
     n = len(rows)
     ordered = rows if by_value is None else rows[by_value]
     starts = np.ones(n, bool)

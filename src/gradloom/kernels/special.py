@@ -9,7 +9,7 @@ from .elementwise.dtypes import like, shared, widened
 
 
 def _of_scipy(name: str, *scipy_names: str):
-    """A kernel that is a SciPy ufunc, or the first of several applied to the others' result; halves are widened."""
+    """Make a kernel of a SciPy ufunc, or of the first of several applied to the others' result; halves are widened."""
 
     @widened
     def kernel(self, *others):
@@ -37,7 +37,7 @@ scaled_modified_bessel_k1 = _of_scipy("scaled_modified_bessel_k1", "k1e")
 
 @widened
 def airy_ai(x):
-    """The Airy function Ai."""
+    """Return the Airy function Ai."""
     from scipy.special import airy
 
     return np.asarray(airy(x)[0], x.dtype)
@@ -60,7 +60,7 @@ def entr(self):
 
 @widened
 def ndtr(self):
-    """The distribution function of the standard normal distribution."""
+    """Return the distribution function of the standard normal distribution."""
     from scipy.special import ndtr
 
     return shared(ndtr, self)
@@ -85,7 +85,7 @@ def xlog1py_by_scalar(self, other):
 
 @widened
 def zeta(self, other):
-    """The Hurwitz zeta function, the sum of `(k + other)**-self` over k >= 0."""
+    """Return the Hurwitz zeta function, the sum of `(k + other)**-self` over k >= 0."""
     from scipy.special import zeta
 
     refuse("zeta", self, "c")
@@ -110,7 +110,9 @@ def _number(name, value, array):
 
 # --- orthogonal polynomials: of degree n, an integer held in an array of any dtype; 0 for negative degrees -----
 def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
-    """A polynomial of SciPy at x (at 2 x - 1 if shifted), plus `previous` times the one of the next lower degree."""
+    """Return a polynomial of SciPy at x (at 2 x - 1 if shifted), plus `previous` times the one of the next lower
+    degree.
+    """
 
     @widened
     def kernel(x, n):

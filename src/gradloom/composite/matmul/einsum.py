@@ -12,7 +12,7 @@ _ELLIPSIS = "..."
 
 
 def einsum(equation, tensors, path=None):
-    """Sums of products of elements, as the equation says (PyTorch's einsum).
+    """Return sums of products of elements, as the equation says (PyTorch's einsum).
 
     Args:
         equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without
@@ -50,7 +50,7 @@ def einsum(equation, tensors, path=None):
 # --- the equation
 # -----------------------------------------------------------------------------------------------
 def _inputs(text, tensors) -> list:
-    """The labels of each operand's dimensions."""
+    """Return the labels of each operand's dimensions."""
     parts = text.split(",")
     if len(parts) != len(tensors):
         what = "fewer" if len(tensors) < len(parts) else "more"
@@ -104,7 +104,7 @@ def _labels(text, what, start) -> list:
 
 
 def _expanded(labels, count) -> list:
-    """Labels with `count` dimensions in place of the ellipsis."""
+    """Return labels with `count` dimensions in place of the ellipsis."""
     if _ELLIPSIS not in labels:
         return labels
     at = labels.index(_ELLIPSIS)
@@ -112,7 +112,7 @@ def _expanded(labels, count) -> list:
 
 
 def _covered(inputs) -> int:
-    """The largest number of dimensions under an ellipsis."""
+    """Return the largest number of dimensions under an ellipsis."""
     return max((-x for labels in inputs for x in labels if x.__class__ is int), default=0)
 
 
@@ -136,7 +136,7 @@ def _implicit_output(inputs) -> list:
 
 
 def _sizes(inputs, tensors) -> dict:
-    """The size of each label, those of one broadcast."""
+    """Return the size of each label, those of one broadcast."""
     sizes: dict = {}
     for number, (labels, tensor) in enumerate(zip(inputs, tensors, strict=True)):
         own: dict = {}
@@ -162,7 +162,9 @@ def _sizes(inputs, tensors) -> dict:
 # --- evaluation
 # -------------------------------------------------------------------------------------------------
 def _arranged(tensor, labels, order):
-    """The tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the others."""
+    """Return the tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the
+    others.
+    """
     labels = list(labels)
     for x in dict.fromkeys(labels):
         while labels.count(x) > 1:
@@ -210,7 +212,7 @@ def _greedy_pairs(operands, order, output, sizes):
 
 
 def _contract(a, b, kept, counts):
-    """The product of two operands, summed over the dimensions from `kept` on that nobody else has.
+    """Return the product of two operands, summed over the dimensions from `kept` on that nobody else has.
 
     Args:
         counts: how many operands have each dimension, of a size other than 1; brought up to date.
@@ -233,7 +235,9 @@ def _contract(a, b, kept, counts):
 
 
 def _product(a, b, summed):
-    """The product summed over dimensions that both have, which stay as 1, by one product of batches of matrices."""
+    """Return the product summed over dimensions that both have, which stay as 1, by one product of batches of
+    matrices.
+    """
     groups = _groups(a, b, summed)
     both, of_a, of_b = groups
     n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))
@@ -246,7 +250,7 @@ def _product(a, b, summed):
 
 
 def _groups(a, b, summed):
-    """The other dimensions: those of both operands, of the first and of the second."""
+    """Return the other dimensions: those of both operands, of the first and of the second."""
     found = [], [], []
     for d in range(a.dim()):
         if d not in summed:

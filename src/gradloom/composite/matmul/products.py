@@ -10,7 +10,7 @@ from ...types.dtype import scalar_type_name
 
 
 def matmul(self, other):
-    """The product of two tensors by their ranks.
+    """Return the product of two tensors by their ranks.
 
     Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with
     more dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it
@@ -51,8 +51,9 @@ def matmul(self, other):
 
 
 def _should_fold(batch, other) -> bool:
-    """Whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient
-    of the matrix, and costs a copy where the batch is not contiguous up to its rows."""
+    """Return whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient
+    of the matrix, and costs a copy where the batch is not contiguous up to its rows.
+    """
     if other.requires_grad:
         return True
     shape, strides = batch.shape, batch.stride()
@@ -69,7 +70,7 @@ def _folded(batch, other):
 
 
 def _batched(self, other, sizes):
-    """The products of matrices; `sizes` are those of a product, without the dimension that a vector lacks."""
+    """Return the products of matrices; `sizes` are those of a product, without the dimension that a vector lacks."""
     a, b = self.shape, other.shape
     batch = _broadcast(a[:-2], b[:-2])
     count = math.prod(batch)
@@ -170,7 +171,7 @@ def inner(self, other):
 
 
 def tensordot(self, other, dims_self, dims_other):
-    """The contraction of dimensions of one tensor with those of another; the others remain, self's first.
+    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first.
 
     Raises:
         RuntimeError: for different numbers or sizes of dimensions, a dimension given twice, or different
@@ -226,8 +227,9 @@ def _wrapped(dims, ndim) -> list:
 
 
 def kron(self, other):
-    """The Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading
-    ones."""
+    """Return the Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading
+    ones.
+    """
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
@@ -237,7 +239,7 @@ def kron(self, other):
 
 
 def cross(self, other, dim=None):
-    """The cross product along `dim`, or along the first dimension of size 3.
+    """Return the cross product along `dim`, or along the first dimension of size 3.
 
     Raises:
         RuntimeError: if no dimension has size 3.
@@ -261,7 +263,7 @@ def linalg_vecdot(x, y, dim=-1):
 
 
 def linalg_multi_dot(tensors):
-    """The product of a chain of matrices, in the order that takes the fewest multiplications.
+    """Return the product of a chain of matrices, in the order that takes the fewest multiplications.
 
     Args:
         tensors: two or more; the first may be a row (n,), the last a column (n,).
@@ -303,8 +305,9 @@ def _check_chain(chain) -> None:
 
 
 def _chain_product(chain):
-    """Dynamic programming over all intervals of the chain (Cormen et al., Introduction to Algorithms,
-    14.2)."""
+    """Choose the order by dynamic programming over all intervals of the chain (Cormen et al., Introduction to
+    Algorithms, 14.2).
+    """
     sizes = [chain[0].shape[0], *(m.shape[1] for m in chain)]
     count = len(chain)
     cost = [[0] * count for _ in chain]
@@ -328,7 +331,7 @@ def _chain_product(chain):
 
 
 def chain_matmul(matrices):
-    """The product of one or more matrices; see `linalg_multi_dot`."""
+    """Return the product of one or more matrices; see `linalg_multi_dot`."""
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for matrix in matrices:

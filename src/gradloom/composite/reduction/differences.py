@@ -8,7 +8,7 @@ from ...types.dtype import default
 
 
 def gradient(self, spacing, dim, edge_order):
-    """The derivatives of sampled values along dimensions, by second-order differences.
+    """Return the derivatives of sampled values along dimensions, by second-order differences.
 
     Args:
         spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim
@@ -50,16 +50,17 @@ def gradient(self, spacing, dim, edge_order):
 
 
 def gradient_along(self, dim, edge_order):
-    """The derivatives of values sampled at distance 1."""
+    """Return the derivatives of values sampled at distance 1."""
     return gradient(self, None, dim, edge_order)
 
 
 def _gradient_along(x, spacing, dim, edge_order):
-    """The derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in PyTorch's
-    order, which decides in which order gradients are added up: what stands last is made first.)"""
+    """Return the derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in
+    PyTorch's order, which decides the order in which gradients are added up: the last is made first.)
+    """
 
     def at(start, length):
-        """`length` points from a start on, which counts from the end if it is negative; -2: all but two."""
+        """Return `length` points from a start on, which counts from the end if it is negative; -2: all but two."""
         return ops.slice(x, dim, start, start + length or None, 1)
 
     n = x.size(dim)
@@ -83,7 +84,7 @@ def _gradient_along(x, spacing, dim, edge_order):
 
 
 def _difference(at, places):
-    """The derivative at an end of two points at distance 1, or of three, exact for a parabola."""
+    """Return the derivative at an end of two points at distance 1, or of three, exact for a parabola."""
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return high - low
@@ -94,7 +95,9 @@ def _difference(at, places):
 
 
 def _between_points(at, places, gaps, place, length=1):
-    """The derivative at one of two or three points, with the gaps between them; of three, exact for a parabola."""
+    """Return the derivative at one of two or three points, with the gaps between them; of three, exact for a
+    parabola.
+    """
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
@@ -112,7 +115,9 @@ def _between_points(at, places, gaps, place, length=1):
 
 # --- differences and integrals ---------------------------------------------------------------------------------------
 def diff(self, n, dim, prepend, append):
-    """The n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its ends."""
+    """Return the n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its
+    ends.
+    """
     if not self.dim():
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -137,7 +142,7 @@ def _neighbours(x, dim):
 
 
 def trapezoid_dx(y, dx, dim):
-    """The integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
+    """Return the integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
     if not y.size(dim):
         return ops.sum(y, dim) * 0
     last = ops.select(y, dim, -1)
@@ -147,7 +152,7 @@ def trapezoid_dx(y, dx, dim):
 
 
 def trapezoid_x(y, x, dim):
-    """The integral along a dimension by the trapezoidal rule, at the points `x`."""
+    """Return the integral along a dimension by the trapezoidal rule, at the points `x`."""
     if not y.size(dim):
         return ops.sum(y, dim) * 0
     dim = wrap_dim(dim, y.dim())
@@ -156,14 +161,14 @@ def trapezoid_x(y, x, dim):
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
-    """The integral up to each point but the first, for a spacing `dx`."""
+    """Return the integral up to each point but the first, for a spacing `dx`."""
     if not y.size(dim):
         return y
     return ops.cumsum(ops.mul_Scalar(_pairs(y, dim), dx / 2), dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):
-    """The integral up to each point but the first, at the points `x`."""
+    """Return the integral up to each point but the first, at the points `x`."""
     if not y.size(dim):
         return y
     dim = wrap_dim(dim, y.dim())
@@ -172,12 +177,12 @@ def cumulative_trapezoid_x(y, x, dim):
 
 
 def _pairs(y, dim):
-    """The sums of neighbours."""
+    """Return the sums of neighbours."""
     return ops.slice(y, dim, 0, -1, 1) + ops.slice(y, dim, 1, None, 1)
 
 
 def _spacing(y, x, dim):
-    """The distances of neighbouring points, which broadcast against those of `y`.
+    """Return the distances of neighbouring points, which broadcast against those of `y`.
 
     Raises:
         RuntimeError: for bools and for points that do not fit.

@@ -14,48 +14,48 @@ from ...types.dtype import default, int64, scalar_type_name
 
 # --- variance: `unbiased` is a correction of one ---------------------------------------------------------------------
 def var(self, unbiased):
-    """The variance of all elements."""
+    """Return the variance of all elements."""
     return ops.var_correction(self, None, int(unbiased), False)
 
 
 def var_dim(self, dim, unbiased, keepdim):
-    """The variance over dimensions."""
+    """Return the variance over dimensions."""
     return ops.var_correction(self, dim, int(unbiased), keepdim)
 
 
 def std(self, unbiased):
-    """The standard deviation of all elements."""
+    """Return the standard deviation of all elements."""
     return ops.std_correction(self, None, int(unbiased), False)
 
 
 def std_dim(self, dim, unbiased, keepdim):
-    """The standard deviation over dimensions."""
+    """Return the standard deviation over dimensions."""
     return ops.std_correction(self, dim, int(unbiased), keepdim)
 
 
 def var_mean(self, unbiased):
-    """The variance and the mean of all elements."""
+    """Return the variance and the mean of all elements."""
     return ops.var_mean_correction(self, None, int(unbiased), False)
 
 
 def var_mean_dim(self, dim, unbiased, keepdim):
-    """The variance and the mean over dimensions."""
+    """Return the variance and the mean over dimensions."""
     return ops.var_mean_correction(self, dim, int(unbiased), keepdim)
 
 
 def std_mean(self, unbiased):
-    """The standard deviation and the mean of all elements."""
+    """Return the standard deviation and the mean of all elements."""
     return ops.std_mean_correction(self, None, int(unbiased), False)
 
 
 def std_mean_dim(self, dim, unbiased, keepdim):
-    """The standard deviation and the mean over dimensions."""
+    """Return the standard deviation and the mean over dimensions."""
     return ops.std_mean_correction(self, dim, int(unbiased), keepdim)
 
 
 # --- sums, norms, distances ------------------------------------------------------------------------------------------
 def nanmean(self, dim, keepdim, dtype):
-    """The mean of the elements that are not NaN."""
+    """Return the mean of the elements that are not NaN."""
     if not self.is_floating_point():
         if self.is_complex():
             raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -67,19 +67,20 @@ def nanmean(self, dim, keepdim, dtype):
 
 
 def frobenius_norm(self, dim, keepdim):
-    """The 2-norm over one or two dimensions, all for ()."""
+    """Return the 2-norm over one or two dimensions, all for ()."""
     if len(dim) > 2:
         raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
     return ops.linalg_vector_norm(self, 2, dim, keepdim)
 
 
 def special_logsumexp(self, dim, keepdim):
-    """logsumexp."""
+    """`logsumexp` under its name in the special namespace."""
     return ops.logsumexp(self, dim, keepdim)
 
 
 def cdist(x1, x2, p, compute_mode):
-    """The p-norm distance of each row of `x1` to each row of `x2`, for each matrix of two batches that broadcast.
+    """Return the p-norm distance of each row of `x1` to each row of `x2`, for each matrix of two batches that
+    broadcast.
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating.
@@ -111,7 +112,7 @@ _PRODUCT_FROM = 25  # rows; PyTorch's bound
 
 
 def _euclidean(x1, x2):
-    """The distances of the rows of two batches that broadcast, by a matrix product."""
+    """Return the distances of the rows of two batches that broadcast, by a matrix product."""
     from numpy import broadcast_shapes
 
     batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
@@ -129,7 +130,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(self, q, dim, keepdim, interpolation):
-    """The q-quantiles of all elements or along a dimension, NaN where an element is.
+    """Return the q-quantiles of all elements or along a dimension, NaN where an element is.
 
     Args:
         q: float, or a Tensor of 0 or 1 dimensions, whose size becomes the first dimension of the result.
@@ -139,7 +140,7 @@ def quantile(self, q, dim, keepdim, interpolation):
 
 
 def nanquantile(self, q, dim, keepdim, interpolation):
-    """The q-quantiles of the elements that are not NaN."""
+    """Return the q-quantiles of the elements that are not NaN."""
     return _quantile(self, q, dim, keepdim, interpolation, True)
 
 
@@ -163,7 +164,7 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
 
 
 def _ranks(rows, points, ignore_nan):
-    """Where the quantiles lie among the sorted elements of each row: numbers that need not be integers."""
+    """Return where the quantiles lie among the sorted elements of each row: numbers that need not be integers."""
     nan = ops.isnan(rows)
     if ignore_nan:
         ranks = points * ops.sub_Scalar(ops.sum(ops.logical_not(nan), -1, True), 1, 1)
@@ -174,7 +175,7 @@ def _ranks(rows, points, ignore_nan):
 
 
 def _between(rows, rank, interpolation):
-    """The elements of sorted rows at ranks that need not be integers."""
+    """Return the elements of sorted rows at ranks that need not be integers."""
     if interpolation == "lower":
         rank = ops.floor_(rank)
     elif interpolation == "higher":
@@ -216,7 +217,7 @@ _HISTOGRAMDD = result_class("histogramdd", ("hist", "bin_edges"))
 
 
 def histogramdd(self, bins, range, weight, density):
-    """The weights of the rows of a tensor in each cell of a grid, and the edges of its bins.
+    """Return the weights of the rows of a tensor in each cell of a grid, and the edges of its bins.
 
     Args:
         self: (..., columns), floating.
@@ -233,7 +234,7 @@ def histogramdd(self, bins, range, weight, density):
 
 
 def histogramdd_of_bins(self, bins, range, weight, density):
-    """As `histogramdd`, with the edges of the bins of each column."""
+    """Compute `histogramdd` with the edges of the bins of each column."""
     return _histogram_over(self, [b._array for b in bins], weight, density, tuple(bins))
 
 
@@ -243,7 +244,7 @@ def _histogram_over(self, edges, weight, density, given=None):
 
 
 def cov(self, correction, fweights, aweights):
-    """The covariances of variables: a matrix, or a number for a single variable.
+    """Return the covariances of variables: a matrix, or a number for a single variable.
 
     Args:
         self: (variables, observations), or the observations of one variable.
@@ -317,7 +318,7 @@ def _positive(free):
 
 
 def corrcoef(self):
-    """The correlation coefficients of variables: covariances divided by both standard deviations.
+    """Return the correlation coefficients of variables: covariances divided by both standard deviations.
 
     Args:
         self: (variables, observations), or the observations of one variable.

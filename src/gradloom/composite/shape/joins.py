@@ -8,12 +8,12 @@ from ...types.device import contiguous_format
 
 
 def atleast_1d(self):
-    """With at least one dimension."""
+    """Return a view with at least one dimension."""
     return self if self._array.ndim else ops.reshape(self, (1,))
 
 
 def atleast_2d(self):
-    """With at least two dimensions; a vector becomes a row."""
+    """Return a view with at least two dimensions; a vector becomes a row."""
     ndim = self._array.ndim
     if ndim >= 2:
         return self
@@ -21,7 +21,7 @@ def atleast_2d(self):
 
 
 def atleast_3d(self):
-    """With at least three dimensions; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
+    """Return a view with at least three dimensions; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
     ndim = self._array.ndim
     if ndim >= 3:
         return self
@@ -31,46 +31,46 @@ def atleast_3d(self):
 
 
 def atleast_1d_sequence(tensors):
-    """Each with at least one dimension."""
+    """Return each with at least one dimension."""
     return tuple([atleast_1d(t) for t in tensors])
 
 
 def atleast_2d_sequence(tensors):
-    """Each with at least two dimensions."""
+    """Return each with at least two dimensions."""
     return tuple([atleast_2d(t) for t in tensors])
 
 
 def atleast_3d_sequence(tensors):
-    """Each with at least three dimensions."""
+    """Return each with at least three dimensions."""
     return tuple([atleast_3d(t) for t in tensors])
 
 
 def concat(tensors, dim):
-    """Another name of `cat`."""
+    """`cat` under another name."""
     return ops.cat(tensors, dim)
 
 
 def hstack(tensors):
-    """Side by side: along the second dimension, vectors along their only one."""
+    """Concatenate along the second dimension, vectors along their only one."""
     _check(tensors, "hstack")
     tensors = atleast_1d_sequence(tensors)
     return ops.cat(tensors, 0 if tensors[0]._array.ndim == 1 else 1)
 
 
 def vstack(tensors):
-    """On top of each other: along the first dimension, vectors as rows."""
+    """Concatenate along the first dimension, vectors as rows."""
     _check(tensors, "vstack")
     return ops.cat(atleast_2d_sequence(tensors), 0)
 
 
 def dstack(tensors):
-    """Behind each other: along the third dimension."""
+    """Concatenate along the third dimension."""
     _check(tensors, "dstack")
     return ops.cat(atleast_3d_sequence(tensors), 2)
 
 
 def column_stack(tensors):
-    """Side by side, vectors as columns."""
+    """Concatenate along the second dimension, vectors as columns."""
     _check(tensors, "column_stack")
     return hstack([t if t._array.ndim > 1 else ops.reshape(t, (t._array.size, 1)) for t in tensors])
 
@@ -82,12 +82,12 @@ def _check(tensors, name):
 
 # --- repeated ---------------------------------------------------------------------------------------------
 def tile(self, dims):
-    """Repeated along each dimension; missing counts are 1."""
+    """Repeat along each dimension; missing counts are 1."""
     return ops.repeat(self, (1,) * (self._array.ndim - len(dims)) + tuple(dims))
 
 
 def repeat_interleave_int(self, repeats, dim, output_size):
-    """Each index of a dimension (of the flat tensor by default) `repeats` times in a row."""
+    """Return each index of a dimension (of the flat tensor by default) `repeats` times in a row."""
     source = ops.flatten(self) if dim is None else self
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
@@ -100,7 +100,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
 
 
 def repeat_interleave_tensor(self, repeats, dim, output_size):
-    """Each index i of a dimension (of the flat tensor by default) repeats[i] times in a row."""
+    """Return each index i of a dimension (of the flat tensor by default) repeats[i] times in a row."""
     source = ops.flatten(self) if dim is None else self
     shape = source._array.shape
     dim = wrap_dim(dim or 0, len(shape))
@@ -121,7 +121,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
 
 # --- grids ------------------------------------------------------------------------------------------------
 def meshgrid(tensors):
-    """Coordinates of the grid that vectors span, `indexing="ij"`."""
+    """Return the coordinates of the grid that vectors span, `indexing="ij"`."""
     import warnings
 
     warnings.warn(
@@ -133,7 +133,7 @@ def meshgrid(tensors):
 
 
 def meshgrid_indexing(tensors, indexing):
-    """Coordinates of the grid that vectors span; "xy" swaps the first two dimensions."""
+    """Return the coordinates of the grid that vectors span; "xy" swaps the first two dimensions."""
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in ("xy", "ij"):
@@ -156,7 +156,7 @@ def meshgrid_indexing(tensors, indexing):
 
 
 def cartesian_prod(tensors):
-    """All combinations of one element of each vector, as rows."""
+    """Return all combinations of one element of each vector, as rows."""
     for t in tensors:
         if t._array.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(t._array.shape)}")
@@ -166,7 +166,7 @@ def cartesian_prod(tensors):
 
 
 def combinations(self, r, with_replacement):
-    """All sets of `r` elements of a vector, as rows in the order of their positions."""
+    """Return all sets of `r` elements of a vector, as rows in the order of their positions."""
     if self._array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(self._array.shape)}")
     if r < 0:
@@ -186,7 +186,7 @@ def combinations(self, r, with_replacement):
 
 # --- matrices ---------------------------------------------------------------------------------------------
 def diag(self, diagonal):
-    """The matrix with a vector on a diagonal, or a copy of the diagonal of a matrix."""
+    """Return the matrix with a vector on a diagonal, or a copy of the diagonal of a matrix."""
     ndim = self._array.ndim
     if ndim == 1:
         return ops.diag_embed(self, diagonal)
@@ -196,7 +196,7 @@ def diag(self, diagonal):
 
 
 def diagflat(self, offset):
-    """The matrix with all elements on a diagonal."""
+    """Return the matrix with all elements on a diagonal."""
     return ops.diag(ops.view(ops.contiguous(self), (-1,)), offset)
 
 
@@ -218,19 +218,19 @@ def fill_diagonal_(self, fill_value, wrap):
 
 
 def linalg_diagonal(A, offset, dim1, dim2):
-    """A diagonal of the last two dimensions by default."""
+    """Return a diagonal of the last two dimensions by default."""
     return ops.diagonal(A, offset, dim1, dim2)
 
 
 def fliplr(self):
-    """The second dimension reversed."""
+    """Reverse the second dimension."""
     if self._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return ops.flip(self, (1,))
 
 
 def flipud(self):
-    """The first dimension reversed."""
+    """Reverse the first dimension."""
     if self._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return ops.flip(self, (0,))

@@ -18,7 +18,7 @@ from ...types.dtype import c_name
 
 
 def detach(self):
-    """The same memory and version counter, without history and tangent."""
+    """Return a view with the same version counter, without history and tangent."""
     out = self._detached_alias()
     if self._inference:
         mark_detached_inference(out)
@@ -46,7 +46,7 @@ def detach_(self):
 
 
 def contiguous(self, memory_format):
-    """The tensor itself if its elements lie in the order of the format, else a copy in which they do."""
+    """Return the tensor itself if its elements lie in the order of the format, else a copy in which they do."""
     memory_format = memory_format or contiguous_format
     if is_in_format(self._array, memory_format):
         return self
@@ -70,34 +70,34 @@ def _converted(self, dtype, copy, memory_format):
 
 
 def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
-    """The tensor itself if it has that dtype already, else a copy that does."""
+    """Return the tensor itself if it has that dtype already, else a copy that does."""
     return _converted(self, dtype, copy, memory_format)
 
 
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
-    """As `to_dtype`; the device is the CPU."""
+    """Convert like `to_dtype`; the device is the CPU."""
     check_device(device)
     return _converted(self, dtype, copy, memory_format)
 
 
 def to_prim_device(self, device, dtype, non_blocking, copy):
-    """As `to_dtype`; the device is the CPU."""
+    """Convert like `to_dtype`; the device is the CPU."""
     check_device(device)
     return _converted(self, dtype, copy, None)
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
-    """The tensor itself if it has that dtype already, else a copy that does."""
+    """Return the tensor itself if it has that dtype already, else a copy that does."""
     return _converted(self, dtype, copy, memory_format)
 
 
 def to_other(self, other, non_blocking, copy, memory_format):
-    """To the dtype of another tensor."""
+    """Convert to the dtype of another tensor."""
     return _converted(self, other.dtype, copy, memory_format)
 
 
 def type_as(self, other):
-    """To the dtype of another tensor."""
+    """Convert to the dtype of another tensor."""
     return _converted(self, other.dtype, False, None)
 
 

@@ -7,7 +7,7 @@ from ...kernels._common.dims import wrap_dim
 
 
 def narrow(self, dim, start, length):
-    """`length` indices of a dimension from `start` on."""
+    """Return `length` indices of a dimension from `start` on."""
     array = self._array
     if not array.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -24,24 +24,24 @@ def narrow(self, dim, start, length):
 
 
 def narrow_tensor(self, dim, start, length):
-    """As `narrow`, with `start` in a 0-dim integer tensor."""
+    """Compute `narrow` with `start` in a 0-dim integer tensor."""
     if start._array.ndim or start._array.dtype.kind not in "iu":
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     return narrow(self, dim, int(start._array), length)
 
 
 def split_sizes(self, split_size, dim):
-    """Consecutive parts of one dimension, each as long as told."""
+    """Return consecutive parts of one dimension, of the given sizes."""
     return ops.split_with_sizes(self, split_size, dim)
 
 
 def chunk(self, chunks, dim):
-    """At most `chunks` consecutive parts of one dimension, all but the last of the same size."""
+    """Return at most `chunks` consecutive parts of one dimension, all but the last of the same size."""
     return _in_chunks(self, chunks, dim, "chunk", ops.split_Tensor, ops.split_with_sizes)
 
 
 def unsafe_chunk(self, chunks, dim):
-    """As `chunk`, with results that autograd does not know to be views."""
+    """Compute `chunk`, with results that autograd does not know to be views."""
     return _in_chunks(self, chunks, dim, "chunk", ops.unsafe_split, ops.unsafe_split_with_sizes)
 
 
@@ -59,7 +59,7 @@ def _in_chunks(self, chunks, dim, name, split, split_with_sizes):
 
 # --- tensor_split and its short forms ---------------------------------------------------------------------
 def tensor_split_sections(self, sections, dim):
-    """`sections` slices of one dimension, the first ones longer by one where the size does not divide."""
+    """Return `sections` slices of one dimension, the first ones longer by one where the size does not divide."""
     dim = _splittable(self, dim)
     if sections <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
@@ -69,14 +69,14 @@ def tensor_split_sections(self, sections, dim):
 
 
 def tensor_split_indices(self, indices, dim):
-    """Slices of one dimension between indices."""
+    """Return slices of one dimension between indices."""
     dim = _splittable(self, dim)
     starts, ends = (0, *indices), (*indices, self._array.shape[dim])
     return tuple([ops.slice_Tensor(self, dim, a, b, 1) for a, b in zip(starts, ends, strict=True)])
 
 
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
-    """As the others, with the number of sections or the indices in a tensor."""
+    """Split by the number of sections, or the indices, in a tensor."""
     _splittable(self, dim)
     given = tensor_indices_or_sections._array
     if given.dtype != "int64":
@@ -104,34 +104,34 @@ def _splittable(self, dim):
 
 
 def hsplit_int(self, sections):
-    """Equal parts of the second dimension, or of a vector."""
+    """Return equal parts of the second dimension, or of a vector."""
     return _equal_parts(self, sections, "hsplit", 1, self._array.ndim != 1)
 
 
 def hsplit_array(self, indices):
-    """Parts of the second dimension, or of a vector, between indices."""
+    """Return parts of the second dimension, or of a vector, between indices."""
     _check_split(self, "hsplit", 1)
     return tensor_split_indices(self, indices, 0 if self._array.ndim == 1 else 1)
 
 
 def vsplit_int(self, sections):
-    """Equal parts of the first dimension."""
+    """Return equal parts of the first dimension."""
     return _equal_parts(self, sections, "vsplit", 2, 0)
 
 
 def vsplit_array(self, indices):
-    """Parts of the first dimension between indices."""
+    """Return parts of the first dimension between indices."""
     _check_split(self, "vsplit", 2)
     return tensor_split_indices(self, indices, 0)
 
 
 def dsplit_int(self, sections):
-    """Equal parts of the third dimension."""
+    """Return equal parts of the third dimension."""
     return _equal_parts(self, sections, "dsplit", 3, 2)
 
 
 def dsplit_array(self, indices):
-    """Parts of the third dimension between indices."""
+    """Return parts of the third dimension between indices."""
     _check_split(self, "dsplit", 3)
     return tensor_split_indices(self, indices, 2)
 

@@ -9,7 +9,7 @@ from ...types.device import contiguous_format
 
 
 def reshape(self, shape):
-    """A view where the strides allow it, else a copy."""
+    """Return a view where the strides allow it, else a copy."""
     array = self._array
     if array.flags.c_contiguous:
         return ops.exact.view(self, shape)
@@ -22,27 +22,27 @@ def reshape(self, shape):
 
 
 def reshape_as(self, other):
-    """In the shape of another tensor."""
+    """Reshape to the shape of another tensor."""
     return ops.reshape(self, other._array.shape)
 
 
 def view_as(self, other):
-    """A view in the shape of another tensor."""
+    """Return a view in the shape of another tensor."""
     return ops.exact.view(self, other._array.shape)
 
 
 def expand_as(self, other):
-    """Expanded to the shape of another tensor."""
+    """Expand to the shape of another tensor."""
     return ops.exact.expand(self, other._array.shape, False)
 
 
 def broadcast_to(self, size):
-    """Expanded to a size."""
+    """Expand to a size."""
     return ops.expand(self, size)
 
 
 def broadcast_tensors(tensors):
-    """All expanded to their common shape."""
+    """Expand all to their common shape."""
     shape = ()
     for t in tensors:
         shape = _broadcast(shape, t._array.shape)
@@ -61,7 +61,7 @@ def _broadcast(a, b):
 
 
 def sum_to_size(self, size):
-    """Summed over the dimensions that broadcasting from `size` would expand."""
+    """Sum over the dimensions that broadcasting from `size` would expand."""
     shape = self._array.shape
     lead = len(shape) - len(size)
     if lead < 0 or any(n != m and m != 1 for n, m in zip(shape[max(lead, 0) :], size, strict=False)):
@@ -74,7 +74,7 @@ def sum_to_size(self, size):
 
 
 def flatten(self, start_dim, end_dim):
-    """Dimensions start_dim to end_dim (included) as one."""
+    """Merge dimensions start_dim to end_dim (included) into one."""
     shape = self._array.shape
     ndim = len(shape)
     start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
@@ -91,12 +91,12 @@ def flatten(self, start_dim, end_dim):
 
 
 def ravel(self):
-    """One dimension, as a view of the contiguous tensor."""
+    """Return one dimension, as a view of the contiguous tensor."""
     return ops.view(ops.contiguous(self), (-1,))
 
 
 def unflatten(self, dim, sizes):
-    """A dimension split into several; one size may be -1."""
+    """Split a dimension into several; one size may be -1."""
     shape = self._array.shape
     dim = wrap_dim(dim, len(shape))
     if not sizes:
@@ -117,7 +117,7 @@ def unflatten(self, dim, sizes):
 
 # --- dimensions in another order --------------------------------------------------------------------------
 def movedim_intlist(self, source, destination):
-    """The dimensions `source` moved to the places `destination`; the others keep their order."""
+    """Move the dimensions `source` to the positions `destination`; the others keep their order."""
     ndim = self._array.ndim
     if len(source) != len(destination):
         raise RuntimeError(
@@ -137,22 +137,22 @@ def movedim_intlist(self, source, destination):
 
 
 def movedim_int(self, source, destination):
-    """One dimension moved to another place."""
+    """Move one dimension to another position."""
     return movedim_intlist(self, (source,), (destination,))
 
 
 def swapdims(self, dim0, dim1):
-    """Two dimensions swapped."""
+    """Swap two dimensions."""
     return ops.transpose(self, dim0, dim1)
 
 
 def swapdims_(self, dim0, dim1):
-    """Two dimensions swapped, in place."""
+    """Swap two dimensions, in place."""
     return ops.transpose_(self, dim0, dim1)
 
 
 def numpy_T(self):
-    """All dimensions in reverse order."""
+    """Reverse the order of all dimensions."""
     ndim = self._array.ndim
     if ndim not in (0, 2):
         _warn(
@@ -164,7 +164,7 @@ def numpy_T(self):
 
 
 def matrix_H(self):
-    """The conjugate transpose of a matrix."""
+    """Return the conjugate transpose of a matrix."""
     ndim = self._array.ndim
     if not ndim:
         _warn("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().")
@@ -178,21 +178,21 @@ def matrix_H(self):
 
 
 def mT(self):
-    """The last two dimensions swapped."""
+    """Swap the last two dimensions."""
     if not _is_matrix(self, "tensor.mT", "Tensor.mT", "This function is the identity in these cases."):
         return self
     return ops.transpose(self, -2, -1)
 
 
 def mH(self):
-    """The last two dimensions swapped, and conjugated."""
+    """Swap the last two dimensions and conjugate."""
     if not _is_matrix(self, "tensor.mH", "Tensor.mH", "Consider using x.conj()."):
         return ops.conj(self)
     return _conjugate_transpose(self)
 
 
 def adjoint(self):
-    """The last two dimensions swapped, and conjugated."""
+    """Swap the last two dimensions and conjugate."""
     if not _is_matrix(self, "tensor.adjoint()", "adjoint()", "Consider using x.conj()."):
         return ops.conj(self)
     return _conjugate_transpose(self)

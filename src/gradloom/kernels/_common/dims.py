@@ -8,13 +8,13 @@ from .numbers import convertible
 
 
 def dim_error(dim, ndim: int) -> IndexError:
-    """PyTorch's error for a dimension that is out of range."""
+    """Return PyTorch's error for a dimension that is out of range."""
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """`dim` counted from the front. A 0-dim array has one dimension as far as indices go.
+    """Count `dim` from the front. A 0-dim array counts as having one dimension.
 
     Raises:
         IndexError: if it is out of range.
@@ -28,7 +28,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
-    """Each of `dims` counted from the front.
+    """Count each of `dims` from the front.
 
     Raises:
         IndexError: if one is out of range.
@@ -42,7 +42,7 @@ def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
 
 
 def infer_size(size, numel: int) -> tuple[int, ...]:
-    """`size` with its -1, if it has one, replaced by what `numel` elements leave for it.
+    """Replace the -1 in `size`, if there is one, by what `numel` elements leave for it.
 
     Raises:
         RuntimeError: if the elements do not fit, or -1 is ambiguous.
@@ -71,7 +71,7 @@ def infer_size(size, numel: int) -> tuple[int, ...]:
 
 
 def axes(dim, ndim: int):
-    """NumPy's `axis` for PyTorch's `dim`: None, which is all dimensions, for None, for () and for a 0-dim array.
+    """Convert PyTorch's `dim` to NumPy's `axis`: None, which is all dimensions, for None, for () and for a 0-dim array.
 
     Args:
         dim: int, tuple of ints, or None.
@@ -98,7 +98,7 @@ def axes(dim, ndim: int):
 
 
 def count(array: np.ndarray, axis) -> int:
-    """How many elements go into one result."""
+    """Return the number of elements that are reduced to one."""
     shape = array.shape
     if axis is None:
         return array.size
@@ -111,19 +111,19 @@ def count(array: np.ndarray, axis) -> int:
 
 
 def restored(result, array: np.ndarray, axis) -> np.ndarray:
-    """A reduced array with its dimensions back, of size one: a view that broadcasts against `array`."""
+    """Put the reduced dimensions back with size 1: a view that broadcasts against `array`."""
     if axis is None:
         return np.reshape(result, (1,) * array.ndim)
     return np.expand_dims(result, axis)
 
 
 def dropped(result: np.ndarray, axis) -> np.ndarray:
-    """The opposite of `restored`."""
+    """Drop the reduced dimensions of size 1, the inverse of `restored`."""
     return result.reshape(()) if axis is None else np.squeeze(result, axis)
 
 
 def to_last(array: np.ndarray, axis) -> np.ndarray:
-    """The reduced dimensions as one, in the last place: a view where that is possible."""
+    """Merge the reduced dimensions into one, the last: a view where that is possible."""
     if axis is None:
         return array.reshape(-1)
     if axis.__class__ is int:
@@ -134,7 +134,7 @@ def to_last(array: np.ndarray, axis) -> np.ndarray:
 
 
 def require_elements(name: str, array: np.ndarray, axis) -> None:
-    """What a reduction without an identity asks for.
+    """Refuse empty slices, of which a reduction without an identity has no result.
 
     Raises:
         RuntimeError: if all of an empty array is to be reduced.
@@ -153,7 +153,7 @@ def require_elements(name: str, array: np.ndarray, axis) -> None:
 
 
 def cast(array: np.ndarray, kind) -> np.ndarray:
-    """`array` in another dtype, by C's rules; the array itself if it has that dtype."""
+    """Convert an array to another dtype by C's rules; return it as it is if it has that dtype."""
     if kind is None or array.dtype == kind:
         return array
     return convertible(array, kind).astype(kind)

@@ -18,7 +18,7 @@ _OF_BOOLS = {
 
 
 def refusal(error: Exception, name: str, *arrays) -> Exception:
-    """The error to raise for one that NumPy raised in a kernel.
+    """Return the error to raise for one that NumPy raised in a kernel.
 
     Args:
         error: what NumPy raised.
@@ -46,7 +46,7 @@ def refusal(error: Exception, name: str, *arrays) -> Exception:
 
 
 def size_mismatch(shapes) -> str | None:
-    """PyTorch's words for shapes that do not broadcast together; None if they do."""
+    """Return PyTorch's message for shapes that do not broadcast together; None if they do."""
     common = ()
     for shape in shapes:
         long, short = (common, shape) if len(common) >= len(shape) else (shape, common)
@@ -66,17 +66,17 @@ def size_mismatch(shapes) -> str | None:
 
 
 def not_implemented(name: str, array: np.ndarray) -> NotImplementedError:
-    """The error of an operator that has no kernel for a dtype."""
+    """Return the error of an operator that has no kernel for an array's dtype."""
     return NotImplementedError(f"\"{name}\" not implemented for '{scalar_type_name(TYPE_OF[array.dtype])}'")
 
 
 def refuse(name: str, array: np.ndarray, kinds: str) -> None:
-    """Raises NotImplementedError if the array's `dtype.kind` is one of `kinds`."""
+    """Raise NotImplementedError if the array's `dtype.kind` is one of `kinds`."""
     if array.dtype.kind in kinds:
         raise not_implemented(name, array)
 
 
 def check_divisor(divisor: np.ndarray) -> None:
-    """Raises RuntimeError if an integer array contains zero."""
+    """Raise RuntimeError if an integer array contains zero."""
     if divisor.dtype.kind in "iu" and not divisor.all():
         raise RuntimeError("ZeroDivisionError")

@@ -15,7 +15,7 @@ _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (
 
 
 def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
-    """A new array whose elements lie in the order of a memory format.
+    """Make an array whose elements lie in the order of a memory format.
 
     Args:
         make: np.empty, np.zeros or np.ones.
@@ -32,7 +32,7 @@ def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
 
 
 def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.ndarray:
-    """A new array of the shape of another; by default the elements lie in the same order, too.
+    """Make an array of the shape of another; by default with the elements in the same order.
 
     Args:
         make: np.empty_like, np.zeros_like or np.ones_like.
@@ -52,7 +52,8 @@ _PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.one
 
 
 def suggested_format(array):
-    """The channels-last format of images or volumes whose strides are in its order, with gaps or without; else None.
+    """Return the channels-last format of images or volumes whose strides are in its order, with gaps or without; else
+    None.
 
     What makes results for images (of convolutions, pools, padding) asks this of its input, and lays them out so.
     Strides of a single channel or a single pixel, which fit both orders, are compared like all others.
@@ -83,8 +84,9 @@ def order_of_strides(shape, strides):
 
 
 def in_format(array, memory_format) -> np.ndarray:
-    """A row-major array in a memory format: itself for None, else a copy. (batch, channels, width) counts as images of
-    height 1."""
+    """Convert a row-major array to a memory format: itself for None, else a copy. (batch, channels, width) counts as
+    images of height 1.
+    """
     if memory_format is None:
         return array
     if array.ndim == 3:
@@ -95,7 +97,7 @@ def in_format(array, memory_format) -> np.ndarray:
 
 
 def row_major(array) -> np.ndarray:
-    """The array with strides in the order of its dimensions, those of size 1 included: itself, or a copy.
+    """Return the array, or a copy, with strides in the order of its dimensions, those of size 1 included.
 
     For results that PyTorch lays out so whatever their inputs are, where NumPy follows the inputs.
     """
@@ -105,8 +107,9 @@ def row_major(array) -> np.ndarray:
 
 
 def strides_like(array) -> list[int]:
-    """The strides, in elements, of a result that lies in memory as its input does: without gaps, but otherwise in the
-    same order. They are the same ones where the input has no gaps, also those of dimensions of size 1."""
+    """Return the strides, in elements, of a result without gaps whose dimensions lie in memory in the order of its
+    input's. They equal the input's if that has no gaps, also those of dimensions of size 1.
+    """
     if is_dense(array):
         return [s // array.itemsize for s in array.strides]
     return strides_in_order(array.shape, memory_order(array))
@@ -122,7 +125,7 @@ def strides_in_order(shape, order) -> list[int]:
 
 
 def empty_result(dtype, *operands) -> np.ndarray:
-    """Memory for the result of an elementwise function; see `as_operands`."""
+    """Return memory for the result of an elementwise function; see `as_operands`."""
     shape = operands[0].shape
     if any(a.shape != shape for a in operands):
         shape = np.broadcast_shapes(*[a.shape for a in operands])
@@ -130,7 +133,7 @@ def empty_result(dtype, *operands) -> np.ndarray:
 
 
 def as_operands(found, *operands, copy=True) -> np.ndarray:
-    """The result of an elementwise function as PyTorch lays it out: in the order of the first operand, of the second
+    """Lay the result of an elementwise function out as PyTorch does: in the order of the first operand, of the second
     where the first does not tell (because a dimension of it is broadcast), and so on. NumPy prefers row-major order.
 
     Costs next to nothing where all is row-major.
@@ -153,7 +156,7 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
 
 
 def memory_order(*arrays) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost, for arrays of one shape.
+    """Return the dimensions from the outermost in memory to the innermost, for arrays of one shape.
 
     Between two dimensions the first array decides in which both have a stride; dimensions that are expanded in all of
     them stay between their neighbours.
@@ -173,7 +176,7 @@ def memory_order(*arrays) -> list[int]:
 
 
 def _inside(d, other, arrays, shape) -> int:
-    """1 if dimension `d` lies inside of `other` in memory, -1 if outside, 0 if no array tells."""
+    """Return 1 if dimension `d` lies inside of `other` in memory, -1 if outside, 0 if no array tells."""
     for array in arrays:
         ours, theirs = array.strides[d], array.strides[other]
         if not ours or not theirs:
@@ -186,12 +189,12 @@ def _inside(d, other, arrays, shape) -> int:
 
 
 def inverse(order) -> list[int]:
-    """The permutation that undoes another."""
+    """Return the permutation that undoes another."""
     return sorted(range(len(order)), key=order.__getitem__)
 
 
 def is_in_format(array, memory_format) -> bool:
-    """Whether the elements lie in the order of a memory format, without gaps."""
+    """Return whether the elements lie in the order of a memory format, without gaps."""
     if memory_format not in _LAST:
         return array.flags.c_contiguous
     ndim, _, to_last = _LAST[memory_format]
@@ -248,7 +251,7 @@ def check_apart(array, other) -> None:
 
 
 def is_dense(array) -> bool:
-    """Whether the elements fill their memory without gaps, in whatever order."""
+    """Return whether the elements fill their memory without gaps, in whatever order."""
     if array.flags.forc:
         return True
     expected = array.itemsize

@@ -14,12 +14,12 @@ _VECTOR = 16
 
 
 def is_half(dtype: np.dtype) -> bool:
-    """Whether this is float16 or bfloat16 (of which NumPy only knows that it is a void type of two bytes)."""
+    """Return whether a dtype is float16 or bfloat16 (to NumPy a void type of two bytes)."""
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def is_short_half(array: np.ndarray) -> bool:
-    """Whether an array of half precision has fewer elements than one of PyTorch's vectors.
+    """Return whether an array of half precision has fewer elements than one of PyTorch's vectors.
 
     What is left over behind whole vectors is computed by other code there, which rounds each step in some operators
     that round whole vectors once. So do these kernels, for arrays that are no more than such a rest.
@@ -28,7 +28,7 @@ def is_short_half(array: np.ndarray) -> bool:
 
 
 def widen(a: np.ndarray) -> np.ndarray:
-    """Halves as float32; any other array unchanged."""
+    """Convert halves to float32; return any other array unchanged."""
     dtype = a.dtype
     return a.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
 
@@ -61,7 +61,7 @@ class Wide:
 
 
 def floating(name: str, kinds: str = "f"):
-    """Decorates an elementwise kernel that is written for float32 and float64 arrays with dimensions.
+    """Decorate an elementwise kernel that is written for float32 and float64 arrays with dimensions.
 
     The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the
     result gets it.
@@ -106,7 +106,9 @@ def _prepared(value, half: bool):
 
 
 def convertible(array, dtype):
-    """The part of an array that `dtype` can hold: of complex numbers that become real the real part, with a warning."""
+    """Return the part of an array that `dtype` can hold: of complex numbers that become real the real part, with a
+    warning.
+    """
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
 
@@ -135,7 +137,8 @@ _GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e3
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
-    """A Python number as a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned ones.
+    """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned
+    ones.
 
     Raises:
         RuntimeError: if the number is beyond the range of the type, or complex and the type is not.
@@ -166,8 +169,9 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
 
 
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
-    """As `number_as`, for functions that fill `count` elements: PyTorch fills one element in half precision with
-    infinity where the number is too large for it."""
+    """Convert a number like `number_as`, for functions that fill `count` elements: PyTorch fills one element in half
+    precision with infinity where the number is too large for it.
+    """
     if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)

@@ -30,7 +30,7 @@ _blas_threads = 1
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel may use, the calling one included (PyTorch's `get_num_threads`).
+    """Return the number of threads a kernel may use, the calling one included (PyTorch's `get_num_threads`).
 
     At first the number of cores this process may run on, or OMP_NUM_THREADS if that is set.
     """
@@ -43,7 +43,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Sets how many threads a kernel may use; raises RuntimeError unless it is positive, as PyTorch does."""
+    """Set the number of threads a kernel may use; raise RuntimeError unless it is positive, as PyTorch does."""
     global _threads, _pool
     if count < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
@@ -54,8 +54,9 @@ def set_num_threads(count: int) -> None:
 
 
 def chunks(total: int, largest: int | None = None) -> list[slice]:
-    """Cuts range(total) into slices of nearly equal length: as many as there are threads, or the smallest
-    multiple of that for which none has more than `largest` items."""
+    """Cut range(total) into slices of nearly equal length: as many as there are threads, or the smallest multiple of
+    that for which none has more than `largest` items.
+    """
     count = threads = get_num_threads()
     if largest is not None:
         count *= max(1, -(-total // (threads * max(1, largest))))
@@ -65,8 +66,7 @@ def chunks(total: int, largest: int | None = None) -> list[slice]:
 
 
 def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """[work(item) for item in items], computed by all threads; the first exception is raised after all have
-    ended.
+    """Compute [work(item) for item in items] with all threads; the first exception is raised after all have ended.
 
     A pool thread that has not begun by the time the caller has run out of items is not waited for, so that a
     busy machine costs no more than the work itself.
@@ -140,8 +140,7 @@ class single_threaded_blas:
 
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
-    """The two functions by which NumPy's own OpenBLAS sets and tells its number of threads; None for another
-    BLAS.
+    """Return the two functions that set and get the number of threads of NumPy's own OpenBLAS; None for another BLAS.
 
     Looking a symbol up in NumPy's extension module also searches the libraries that module is linked to.
     """
@@ -165,7 +164,7 @@ def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
 
 
 def _forget_after_fork() -> None:
-    """Pool threads do not survive a fork, and the lock may have been held by one that no longer exists."""
+    """Renew the pool, whose threads do not survive a fork, and the lock, which one of them may have held."""
     global _lock, _pool, _blas_users
     _lock, _pool = threading.Lock(), None
     if _blas_users and _blas:
@@ -185,7 +184,7 @@ _MAPPED = 32 << 20  # the size from which on a block is mapped by itself, the la
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc's malloc to keep up to 256 MB of freed memory; says whether it was told.
+    """Tell glibc's malloc to keep up to 256 MB of freed memory; return whether it was told.
 
     It is not where the C library is another one, and where the user has set malloc's thresholds in the
     environment.

@@ -25,8 +25,9 @@ class Windows(NamedTuple):
     output: tuple[int, ...]
 
     def at(self, offsets: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-        """The output positions whose kernel element `offsets` lies inside the input, and these input
-        positions: two tuples of slices that select blocks of one shape; None if there is no such position."""
+        """Return the output positions whose kernel element `offsets` lies inside the input, and these input positions:
+        two tuples of slices that select blocks of one shape; None if there is no such position.
+        """
         outer, inner = [], []
         for axis, offset in enumerate(offsets):
             pair = self.along(axis, offset)
@@ -37,7 +38,7 @@ class Windows(NamedTuple):
         return tuple(outer), tuple(inner)
 
     def along(self, axis: int, offset: int) -> tuple[slice, slice] | None:
-        """What `at` does, for one spatial dimension."""
+        """Return what `at` does, for one spatial dimension."""
         stride = self.stride[axis]
         start = offset * self.dilation[axis] - self.padding[axis]
         low = max(0, -(start // stride))
@@ -48,13 +49,12 @@ class Windows(NamedTuple):
         return slice(low, high), slice(first, first + (high - low - 1) * stride + 1, stride)
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
-        """Every kernel element, in row-major order."""
+        """Yield every kernel element, in row-major order."""
         return product(*map(range, self.kernel))
 
 
 def as_tuple(value: int | Sequence[int], dims: int, name: str) -> tuple[int, ...]:
-    """An int[N] argument: one number for all `dims` dimensions or one number for each; otherwise
-    RuntimeError."""
+    """Return an int[N] argument, one number for all `dims` dimensions or one for each, as a tuple."""
     values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
     if len(values) == 1:
         return values * dims
@@ -67,14 +67,14 @@ def as_tuple(value: int | Sequence[int], dims: int, name: str) -> tuple[int, ...
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype to compute in: float32 for the 16-bit floats, otherwise the dtype itself."""
+    """Return the dtype to compute in: float32 for the 16-bit floats, otherwise the dtype itself."""
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
 def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) -> np.ndarray:
-    """The part of x (N, C, *size) that the windows in `rows` of the first spatial dimension see, with zeros
-    for the padding: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. It is x itself where nothing
-    needs copying."""
+    """Return the part of x (N, C, *size) that the windows in `rows` of the first spatial dimension see, with zeros for
+    the padding: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. It is x itself where nothing needs copying.
+    """
     extent, source, target = [], [], []
     for axis, size in enumerate(windows.size):
         first, last = (rows.start, rows.stop - 1) if axis == 0 else (0, windows.output[axis] - 1)
@@ -101,9 +101,9 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
 
 
 def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
-    """A view of what `padded` returned, without a copy, with the windows of its `rows` first output
-    positions: (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if
-    `channels_last`."""
+    """Return a view of what `padded` returned, without a copy, with the windows of its `rows` first output positions:
+    (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if `channels_last`.
+    """
     output = (rows, *windows.output[1:])
     if channels_last:
         batch, *spatial, channel = block.strides
@@ -123,9 +123,10 @@ def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: b
 
 
 def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> list[tuple[slice, slice]]:
-    """Cuts n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several
-    threads: at most about `block_bytes` of scratch each, the rows of an image cut only if one image is too
-    large or there are fewer images than threads."""
+    """Cut n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several threads: at
+    most about `block_bytes` of scratch each, the rows of an image cut only if one image is too large or there are fewer
+    images than threads.
+    """
     from gradloom.kernels._common import threads
 
     everything = slice(0, rows)
@@ -138,5 +139,5 @@ def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> lis
 
 
 def volume(shape: Sequence[int]) -> int:
-    """The number of elements of an array of that shape."""
+    """Return the number of elements of an array of that shape."""
     return math.prod(shape)

@@ -11,7 +11,7 @@ from ..elementwise.choices import bounded, keep_where, select
 
 
 def as_type(number, dtype: np.dtype) -> np.generic:
-    """A Python number as NumPy's scalar of a dtype, integers truncated and wrapped.
+    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped.
 
     Raises:
         RuntimeError: for a number with an imaginary part and a dtype that is not complex.
@@ -58,7 +58,7 @@ def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> 
 
 
 def _below(self, threshold):
-    """Whether elements are not above a number, which keeps its digits beside half precision."""
+    """Return whether elements are not above a number, which keeps its digits beside half precision."""
     wide = widen(self)
     return wide <= as_type(threshold, wide.dtype)
 
@@ -123,7 +123,7 @@ def prelu(self, weight):
 
 
 def prelu_backward(grad_output, self, weight) -> tuple:
-    """The gradients of `prelu` for self and weight, both of self's shape."""
+    """Return the gradients of `prelu` for self and weight, both of self's shape."""
     return _prelu_self(grad_output, self, weight), _prelu_weight(grad_output, self)
 
 
@@ -189,7 +189,7 @@ def shrink_backward(grad_output, self, lambd):
 
 
 def _outside(self, lambd) -> np.ndarray:
-    """Whether elements are beyond a number, which is rounded to half precision beside such elements."""
+    """Return whether elements are beyond a number, which is rounded to half precision beside such elements."""
     bound = as_type(lambd, self.dtype)
     return ~((self >= -bound) & (self <= bound))
 

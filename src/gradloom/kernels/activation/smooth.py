@@ -34,7 +34,7 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 
 @floating("elu_backward_cpu")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """The gradient of `elu`, by its input or, where alpha is not negative, by its result.
+    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result.
 
     Raises:
         RuntimeError: for a result and a negative alpha.
@@ -92,7 +92,7 @@ def _by_tanh(approximate) -> bool:
 
 
 def _phi(self) -> np.ndarray:
-    """The normal distribution function of an array."""
+    """Return the normal distribution function of an array."""
     from scipy.special import erf
 
     found = self * self.dtype.type(math.sqrt(0.5))
@@ -298,7 +298,7 @@ def _gated(a, b):
 
 
 def glu_backward(grad_output: np.ndarray, self: np.ndarray, dim: int) -> np.ndarray:
-    """The gradient of `glu`: sigmoid(b) * g for a, and a * sigmoid(b) * (1 - sigmoid(b)) * g for b."""
+    """Return the gradient of `glu`: sigmoid(b) * g for a, and a * sigmoid(b) * (1 - sigmoid(b)) * g for b."""
     a, b = halves(self, dim)
     found = np.empty(self.shape, self.dtype)
     for_a, for_b = halves(found, dim)
@@ -322,7 +322,7 @@ def _gate_backward(grad_output, a, b, half):
 
 
 def halves(self: np.ndarray, dim: int) -> tuple:
-    """The two halves of an array along a dimension, as views."""
+    """Return the two halves of an array along a dimension, as views."""
     ndim = self.ndim
     if ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")

@@ -16,7 +16,7 @@ _SHORT = 32
 
 
 def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
-    """The maximum along a dimension, which is kept."""
+    """Return the maximum along a dimension, which is kept."""
     count = x.shape[dim]
     if count <= _SHORT and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
         columns = x.reshape(-1, count).T.copy()
@@ -25,7 +25,7 @@ def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 def _sum(x: np.ndarray, dim: int) -> np.ndarray:
-    """The sum along a dimension, which is kept."""
+    """Return the sum along a dimension, which is kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         count = x.shape[-1]
         return np.dot(x.reshape(-1, count), np.ones(count, x.dtype)).reshape(*x.shape[:-1], 1)

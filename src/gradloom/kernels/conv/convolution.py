@@ -163,8 +163,9 @@ def _geometry(
     output_padding: Ints,
     groups: int,
 ) -> Windows:
-    """Checks the arguments and describes the windows of the (for transposed ones, mirrored) convolution, with
-    at least two spatial dimensions."""
+    """Check the arguments and describes the windows of the (for transposed ones, mirrored) convolution, with at least
+    two spatial dimensions.
+    """
     dims = weight.ndim - 2
     if dims < 1 or input.ndim != weight.ndim:
         raise RuntimeError(
@@ -268,7 +269,7 @@ def _check_bias(bias: np.ndarray | None, weight: np.ndarray, channels: int, dtyp
 
 
 def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
-    """The channels-last format where PyTorch computes in it: if the input or the weight is laid out so.
+    """Return the channels-last format where PyTorch computes in it: if the input or the weight is laid out so.
 
     One dimension counts as two of which the first has size 1, and there only the weight is asked. Three in
     double precision never count.
@@ -281,7 +282,7 @@ def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
 
 
 def _computable(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The arrays contiguous, in the dtype to compute in, and with at least two spatial dimensions."""
+    """Return the arrays contiguous, in the dtype to compute in, and with at least two spatial dimensions."""
     dtype = compute_dtype(arrays[0].dtype)
     arrays = tuple(np.ascontiguousarray(array, dtype) for array in arrays)
     return tuple(array[:, :, None] for array in arrays) if arrays[0].ndim == 3 else arrays
@@ -298,7 +299,7 @@ def _by(sizes: Sequence[int]) -> str:
 
 
 def _batched(input: np.ndarray, dims: int, ranks: str) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The input with a batch dimension, and the batch dimension of the result."""
+    """Return the input with a batch dimension, and the batch dimension of the result."""
     if input.ndim not in (dims, dims + 1) or 0 in input.shape[-dims:]:
         raise RuntimeError(
             f"Expected {ranks} tensor for input with possibly 0 batch size and non-zero dimensions for "

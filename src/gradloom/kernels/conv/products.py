@@ -202,7 +202,7 @@ def _row_products(
 
 
 def _channels_first(x: np.ndarray, w: np.ndarray, windows: Windows) -> bool:
-    """Whether copying windows from the input as it is gives the longer runs; see the Note on layout."""
+    """Return whether copying windows from the input as it is gives the longer runs; see the Note on layout."""
     if _pointwise(windows):
         return volume(windows.output) >= 64
     run_last = w.shape[1] * (windows.kernel[-1] if windows.dilation[-1] == 1 else 1)
@@ -262,14 +262,14 @@ def _forward_channels_first(
 
 
 def is_depthwise(w: np.ndarray, groups: int) -> bool:
-    """Whether a weight (Co, C / groups, *kernel) makes a depthwise convolution of more than one group."""
+    """Return whether a weight (Co, C / groups, *kernel) makes a depthwise convolution of more than one group."""
     return groups > 1 and w.shape[1] == 1
 
 
 def depthwise_forward(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, out: np.ndarray
 ) -> np.ndarray:
-    """Fills out (N, Co, *output); see `forward`."""
+    """Fill out (N, Co, *output); see `forward`."""
     groups, each = x.shape[1], len(w) // x.shape[1]
     grouped = out.reshape(len(x), groups, each, *windows.output)
     weights = np.ascontiguousarray(np.moveaxis(w.reshape(groups, each, *windows.kernel), (0, 1), (-1, -2)))
@@ -292,7 +292,7 @@ def depthwise_forward(
 
 
 def depthwise_weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows, out: np.ndarray) -> np.ndarray:
-    """Fills out (Co, 1, *kernel); see `weight_gradient`."""
+    """Fill out (Co, 1, *kernel); see `weight_gradient`."""
     groups, each = x.shape[1], len(out) // x.shape[1]
     grouped = g.reshape(len(x), groups, each, *windows.output)
     result = out.reshape(groups, each, *windows.kernel)
@@ -317,7 +317,7 @@ def depthwise_weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows, ou
 
 
 def depthwise_input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, out: np.ndarray) -> np.ndarray:
-    """Fills out (N, C, *size), which holds zeros; see `input_gradient`."""
+    """Fill out (N, C, *size), which holds zeros; see `input_gradient`."""
     groups, each = out.shape[1], len(w) // out.shape[1]
     grouped = g.reshape(len(g), groups, each, *windows.output)
     weights = np.ascontiguousarray(np.moveaxis(w.reshape(groups, each, *windows.kernel), (0, 1), (-1, -2)))
@@ -339,7 +339,7 @@ def depthwise_input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, out
 
 
 def _shifted(x: np.ndarray, windows: Windows, rows: slice) -> np.ndarray:
-    """(*kernel, N, *output, C) without a copy of the windows"""
+    """Return (*kernel, N, *output, C) without a copy of the windows."""
     view = window_view(padded(x, windows, rows, True), windows, rows.stop - rows.start, True)[0]
     dims = len(windows.kernel)
     return np.moveaxis(view, range(1 + dims, 1 + 2 * dims), range(dims))

@@ -105,7 +105,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
 
 # --- division -----------------------------------------------------------------------------------------------
 def div_mode(self, other, rounding_mode):
-    """Division that rounds: 'trunc' towards zero, 'floor' down, None not at all.
+    """Divide and round: 'trunc' towards zero, 'floor' down, None not at all.
 
     Raises:
         RuntimeError: for another mode, or an integer divided by zero.
@@ -120,7 +120,7 @@ def div_mode(self, other, rounding_mode):
 
 
 def floor_divide(self, other):
-    """The quotient rounded down, in the inputs' dtype; for half precision see `_by_one_half`."""
+    """Return the quotient rounded down, in the inputs' dtype; for half precision see `_by_one_half`."""
     refuse("div_floor_cpu", self, "bc")
     if is_half(self.dtype):
         return _by_one_half(np.floor_divide, self, other) if not other.ndim else _floor_divide_halves(self, other)
@@ -129,13 +129,13 @@ def floor_divide(self, other):
 
 
 def _by_one_half(divide, self, other):
-    """A quotient of half precision by one number, in float32: only the result is rounded."""
+    """Divide arrays of half precision by one number in float32, and round only the result."""
     divisor = other.value if other.__class__ is Wide else widen(other)
     return np.asarray(divide(widen(self), divisor)).astype(self.dtype)
 
 
 def _floor_divide_halves(self, other):
-    """`floor_divide` of arrays of half precision, with each step rounded to it."""
+    """Compute `floor_divide` of arrays of half precision, each step rounded to it."""
     rest = np.fmod(self, other)
     quotient = (self - rest) / other
     zero = self.dtype.type(0)
@@ -147,7 +147,7 @@ def _floor_divide_halves(self, other):
 
 
 def floor_divide_scalar(self, other):
-    """The quotient by a number, rounded down."""
+    """Return the quotient by a number, rounded down."""
     return floor_divide(self, like(other, self))
 
 
@@ -180,7 +180,7 @@ def _div_trunc(self, other):
 
 
 def remainder(self, other):
-    """The remainder of a division that rounds down: it has the sign of `other`."""
+    """Return the remainder of a division that rounds down: it has the sign of `other`."""
     refuse("remainder_cpu", self, "bc")
     check_divisor(other)
     found = shared(np.remainder, self, other)
@@ -192,7 +192,7 @@ def remainder(self, other):
 
 
 def fmod(self, other):
-    """The remainder of a division that rounds towards zero: it has the sign of `self`."""
+    """Return the remainder of a division that rounds towards zero: it has the sign of `self`."""
     refuse("fmod_cpu", self, "bc")
     check_divisor(other)
     return shared(np.fmod, self, other)
@@ -209,7 +209,7 @@ def fmod_scalar(self, other):
 
 
 def remainder_of_scalar(self, other):
-    """The remainder of a number by an array."""
+    """Return the remainder of a number by an array."""
     return remainder(like(self, other), other)
 
 
@@ -270,7 +270,7 @@ def _cube(self):
 
 
 def pow_of_scalar(self, exponent):
-    """A number to the powers of an array."""
+    """Return a number to the powers of an array."""
     refuse("pow", exponent, "b")
     if self == 1:
         return np.ones_like(exponent)

@@ -65,7 +65,7 @@ _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: 
 
 # --- bounds -------------------------------------------------------------------------------------------------
 def clamp(self, min=None, max=None):
-    """Bounded by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
+    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
 
     Raises:
         RuntimeError: without any bound.
@@ -87,12 +87,12 @@ def clamp(self, min=None, max=None):
 
 
 def clamp_min(self, min):
-    """Bounded below by a number or an array."""
+    """Bound below by a number or an array."""
     return np.maximum(self, min) if min.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, min, None)
 
 
 def clamp_max(self, max):
-    """Bounded above by a number or an array."""
+    """Bound above by a number or an array."""
     return np.minimum(self, max) if max.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, None, max)
 
 
@@ -101,14 +101,14 @@ def _bound(value, array):
 
 
 def compared(name, array):
-    """The array, if its elements have an order. Raises RuntimeError for complex ones."""
+    """Return the array, if its elements have an order; raise RuntimeError for complex ones."""
     if array.dtype.kind == "c":
         raise RuntimeError(f"{name} not implemented for complex tensors.")
     return array
 
 
 def ordered(name, array):
-    """The array, if its elements have an order. Raises NotImplementedError for complex ones."""
+    """Return the array, if its elements have an order; raise NotImplementedError for complex ones."""
     refuse(name, array, "c")
     return array
 
@@ -173,12 +173,12 @@ def _lerp(start, end, weight):
 
 
 def isposinf(self):
-    """Where the number is +inf."""
+    """Return where the number is +inf."""
     return _is_infinite("isposinf", self, np.inf)
 
 
 def isneginf(self):
-    """Where the number is -inf."""
+    """Return where the number is -inf."""
     return _is_infinite("isneginf", self, -np.inf)
 
 
@@ -190,7 +190,7 @@ def _is_infinite(name, array, value):
 
 
 def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`.
+    """Return where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`.
 
     Raises:
         RuntimeError: for different dtypes or negative tolerances.
@@ -217,7 +217,7 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 def nan_to_num(self, nan=None, posinf=None, neginf=None):
-    """NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the largest and smallest finite number)."""
+    """Replace NaN by `nan` (0), infinities by `posinf` and `neginf` (the largest and smallest finite number)."""
     kind = self.dtype.kind
     if kind in "iub":
         return clone(self)

@@ -11,8 +11,8 @@ SHARED_SIZE = 32768  # elements from which on a slow function is worth several t
 
 
 def widened(function):
-    """A kernel of floating arrays whose float16 and bfloat16 inputs are computed in float32, as PyTorch does where a
-    formula has several steps: it rounds once.
+    """Decorate a kernel of floating arrays: float16 and bfloat16 inputs are computed in float32, as PyTorch does where
+    a formula has several steps, and rounded once.
 
     The result is rounded to the dtype of the first array, unless it is no floating array.
     """
@@ -30,12 +30,12 @@ def widened(function):
 
 
 def to_float(array: np.ndarray) -> np.ndarray:
-    """An integer or bool array as the default floating type; others unchanged."""
+    """Convert an integer or bool array to the default floating dtype; return others unchanged."""
     return array if array.dtype.kind in "fcV" else array.astype(default.numpy_float)
 
 
 def widened_for(array: np.ndarray, value) -> np.ndarray:
-    """The array in the dtype that it has together with a Python number, by Note [Type promotion]."""
+    """Return the array in the dtype that it has together with a Python number, by Note [Type promotion]."""
     kind, number_kind = array.dtype.kind, value.__class__
     if number_kind is complex and kind != "c":
         return array.astype(
@@ -47,8 +47,8 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
 
 
 def like(value, array: np.ndarray) -> np.ndarray:
-    """A Python number as a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster than
-    a Python number. Integers out of range wrap around.
+    """Convert a Python number to a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster
+    than a Python number. Integers out of range wrap around.
 
     Raises:
         RuntimeError: for a complex number and a real dtype.
@@ -63,7 +63,9 @@ def like(value, array: np.ndarray) -> np.ndarray:
 
 
 def own(result, *others):
-    """An array for `out=`: a temporary result itself, if it is an array in which that and `others` have room."""
+    """Return an array for `out=`: the temporary `result`, if it is an array in which that and `others` have room; else
+    None.
+    """
     if result.__class__ is not np.ndarray:
         return None
     for other in others:
@@ -73,7 +75,7 @@ def own(result, *others):
 
 
 def shared(ufunc, first, *rest):
-    """A slow ufunc of an array and others that are of its shape or 0-dim; all threads compute large results."""
+    """Call a slow ufunc on an array and others of its shape or 0-dim; all threads compute large results."""
     if first.size < SHARED_SIZE or not all(_lines_up(first, x) for x in (first, *rest)):
         return ufunc(first, *rest)
     flat = [x.reshape(-1) if x.ndim else x for x in (first, *rest)]

@@ -13,20 +13,20 @@ from .dtypes import like, widened
 
 # --- signs --------------------------------------------------------------------------------------------------
 def abs_of_real(self):
-    """The absolute value for the in-place variant, which cannot hold that of a complex number."""
+    """Return the absolute value for the in-place variant, which cannot hold that of a complex number."""
     if self.dtype.kind == "c":
         raise RuntimeError("In-place abs is not supported for complex tensors.")
     return abs(self)
 
 
 def abs(self):
-    """The absolute value, real for complex inputs."""
+    """Return the absolute value, real for complex inputs."""
     refuse("abs_cpu", self, "b")
     return np.absolute(self)
 
 
 def sign(self):
-    """-1, 0 or 1; 0 for NaN; bools as they are."""
+    """Return -1, 0 or 1; 0 for NaN; bools as they are."""
     if self.dtype.kind == "c":
         raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -35,7 +35,7 @@ def sign(self):
 
 
 def sgn(self):
-    """The sign; for complex numbers `self / abs(self)`, and 0 for 0."""
+    """Return the sign; for complex numbers `self / abs(self)`, and 0 for 0."""
     kind = self.dtype.kind
     if kind == "c":
         size = np.absolute(self)
@@ -54,22 +54,22 @@ def sgn(self):
 
 # --- rounding -----------------------------------------------------------------------------------------------
 def floor(self):
-    """Down to an integer, in the same dtype."""
+    """Round down to an integer, in the same dtype."""
     return _rounded("floor_vml_cpu", np.floor, self)
 
 
 def ceil(self):
-    """Up to an integer, in the same dtype."""
+    """Round up to an integer, in the same dtype."""
     return _rounded("ceil_vml_cpu", np.ceil, self)
 
 
 def trunc(self):
-    """Towards zero to an integer, in the same dtype."""
+    """Round towards zero to an integer, in the same dtype."""
     return _rounded("trunc_vml_cpu", np.trunc, self)
 
 
 def round(self):
-    """To the nearest integer, halves to the even one, in the same dtype."""
+    """Round to the nearest integer, halves to the even one, in the same dtype."""
     return _rounded("round_vml_cpu", np.rint, self)
 
 
@@ -80,7 +80,7 @@ def _rounded(name, ufunc, array):
 
 @widened
 def round_decimals(self, decimals):
-    """To a number of decimals, which may be negative."""
+    """Round to a number of decimals, which may be negative."""
     refuse("round_cpu", self, "iubc")
     if decimals == 0:
         return np.rint(self)
@@ -89,7 +89,7 @@ def round_decimals(self, decimals):
 
 
 def frac(self):
-    """The part after the decimal point, with the sign of the number."""
+    """Return the part after the decimal point, with the sign of the number."""
     refuse("frac_cpu", self, "iubc")
     return np.subtract(self, np.trunc(self))
 
@@ -114,20 +114,20 @@ def _refuse_complex(name, array):
 
 @widened
 def deg2rad(self):
-    """Degrees as radians."""
+    """Convert degrees to radians."""
     _refuse_complex("deg2rad", self)
     return self * self.dtype.type(np.pi / 180)
 
 
 @widened
 def rad2deg(self):
-    """Radians as degrees."""
+    """Convert radians to degrees."""
     _refuse_complex("rad2deg", self)
     return self * self.dtype.type(180 / np.pi)
 
 
 def frexp(self):
-    """Mantissa in [0.5, 1) and int32 exponent, with `self = mantissa * 2**exponent`."""
+    """Return the mantissa in [0.5, 1) and the int32 exponent, with `self = mantissa * 2**exponent`."""
     if self.dtype.kind not in "fV":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     if self.dtype.kind == "V":
@@ -172,7 +172,7 @@ def right_shift_of_scalar(self, other):
 
 # --- filling ------------------------------------------------------------------------------------------------
 def fill(self, value):
-    """An array like `self` of one value, a number or a 0-dim array.
+    """Return an array like `self` of one value, a number or a 0-dim array.
 
     Raises:
         RuntimeError: for an array with dimensions, or a complex value for real numbers.
@@ -183,7 +183,7 @@ def fill(self, value):
 
 
 def fill_(self, value):
-    """As `fill`, in the array itself."""
+    """Fill the array with one value, a number or a 0-dim array."""
     if 0 in self.strides and value.__class__ is np.ndarray:
         check_no_internal_overlap(self)
     self[...] = _filling(self, value)
@@ -202,7 +202,7 @@ def _filling(array, value):
 
 
 def zero_(self):
-    """Zeros in the array itself."""
+    """Fill the array with zeros."""
     self.fill(0)
 
 
@@ -212,30 +212,30 @@ def _refuse_number(name, value):
 
 
 def copysign(self, other):
-    """The magnitude of `self` with the sign of `other`."""
+    """Return the magnitude of `self` with the sign of `other`."""
     return np.copysign(self, other)
 
 
 def copysign_scalar(self, other):
-    """The magnitude of `self` with the sign of a number."""
+    """Return the magnitude of `self` with the sign of a number."""
     _refuse_number("copysign_cpu", other)
     return np.copysign(self, like(other, self))
 
 
 def hypot(self, other):
-    """The length of the hypotenuse."""
+    """Return the length of the hypotenuse."""
     refuse("hypot_cpu", self, "iubc")
     return np.hypot(self, other)
 
 
 def nextafter(self, other):
-    """The next floating number after `self` in the direction of `other`."""
+    """Return the next floating number after `self` in the direction of `other`."""
     refuse("nextafter_cpu", self, "iubc")
     return np.nextafter(self, other)
 
 
 def heaviside(self, values):
-    """0 for negative, 1 for positive numbers, and `values` for zeros."""
+    """Return 0 for negative, 1 for positive numbers, and `values` for zeros."""
     if self.dtype.kind == "c" or values.dtype.kind == "c":
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if self.dtype is not values.dtype:
@@ -244,13 +244,13 @@ def heaviside(self, values):
 
 
 def gcd(self, other):
-    """The greatest common divisor of integers."""
+    """Return the greatest common divisor of integers."""
     refuse("gcd_cpu", self, "bfVc")
     return np.gcd(self, other)
 
 
 def lcm(self, other):
-    """The least common multiple of integers."""
+    """Return the least common multiple of integers."""
     refuse("lcm_cpu", self, "bfVc")
     return np.lcm(self, other)
 

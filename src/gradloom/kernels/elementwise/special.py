@@ -13,7 +13,7 @@ from .dtypes import like, shared, widened
 
 @widened
 def erf(self):
-    """The error function."""
+    """Return the error function."""
     from scipy.special import erf
 
     return shared(erf, _real("erf_vml_cpu", self))
@@ -29,7 +29,7 @@ def erfc(self):
 
 @widened
 def erfinv(self):
-    """The inverse of erf; NaN outside [-1, 1]."""
+    """Return the inverse of erf; NaN outside [-1, 1]."""
     from scipy.special import erfinv
 
     return shared(erfinv, _real("erfinv_vml_cpu", self))
@@ -37,7 +37,7 @@ def erfinv(self):
 
 @widened
 def lgamma(self):
-    """The logarithm of the absolute value of the gamma function."""
+    """Return the logarithm of the absolute value of the gamma function."""
     from scipy.special import gammaln
 
     found = shared(gammaln, _real("lgamma_vml_cpu", self))
@@ -46,7 +46,7 @@ def lgamma(self):
 
 @widened
 def digamma(self):
-    """The derivative of lgamma; infinite with the opposite sign at 0 and -0."""
+    """Return the derivative of lgamma; infinite with the opposite sign at 0 and -0."""
     from scipy.special import psi
 
     found = shared(psi, _real("digamma", self))
@@ -66,7 +66,7 @@ def _polygamma(self, n):
 
 
 def polygamma(n, self):
-    """The derivative number `n` of digamma.
+    """Return the derivative number `n` of digamma.
 
     Raises:
         RuntimeError: for negative `n`.
@@ -77,12 +77,12 @@ def polygamma(n, self):
 
 
 def polygamma_of(self, n):
-    """As `polygamma`, which takes the tensor last."""
+    """Compute `polygamma`, with the tensor first."""
     return polygamma(n, self)
 
 
 def _hurwitz_zeta(zeta, s, q):
-    """The sum of `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up.
+    """Sum `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up.
 
     A few terms are added until all arguments are positive; infinite at integers up to 0.
     """
@@ -104,7 +104,7 @@ def _hurwitz_zeta(zeta, s, q):
 
 
 def mvlgamma(self, p):
-    """The logarithm of the multivariate gamma function of dimension `p`.
+    """Return the logarithm of the multivariate gamma function of dimension `p`.
 
     Raises:
         RuntimeError: unless p >= 1.

@@ -13,7 +13,7 @@ _OPERATIONS = {"add": np.add, "multiply": np.multiply}
 
 
 def gather(self, dim, index, sparse_grad=False):
-    """out[i][j] = self[index[i][j]][j] for dim 0, and so on.
+    """Return out with out[i][j] = self[index[i][j]][j] for dim 0, and so on.
 
     Raises:
         RuntimeError: if `index` has another number of dimensions, is larger outside `dim`, or points outside.
@@ -28,7 +28,7 @@ def gather(self, dim, index, sparse_grad=False):
 
 
 def scatter(self, dim, index, src):
-    """A copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
+    """Return a copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
     return scatter_(self.copy(), dim, index, src)
 
 
@@ -42,7 +42,7 @@ def scatter_(self, dim, index, src):
 
 
 def scatter_value(self, dim, index, value):
-    """A copy of `self` with a number at out[index[i][j]][j]."""
+    """Return a copy of `self` with a number at out[index[i][j]][j]."""
     return scatter_value_(self.copy(), dim, index, value)
 
 
@@ -65,7 +65,7 @@ def _assign(array, places, axis, values):
 
 
 def scatter_operation(self, dim, index, src, reduce):
-    """A copy of `self` to which src[i][j] is added (or by which it is multiplied) at out[index[i][j]][j]."""
+    """Return a copy of `self` to which src[i][j] is added (or by which it is multiplied) at out[index[i][j]][j]."""
     return scatter_operation_(self.copy(), dim, index, src, reduce)
 
 
@@ -95,7 +95,7 @@ def scatter_operation_(self, dim, index, src, reduce):
 
 
 def scatter_add(self, dim, index, src):
-    """A copy of `self` to which out[index[i][j]][j] += src[i][j] for dim 0, and so on, is applied."""
+    """Return a copy of `self` to which out[index[i][j]][j] += src[i][j] for dim 0, and so on, is applied."""
     return scatter_add_(self.copy(), dim, index, src)
 
 
@@ -109,7 +109,7 @@ def scatter_add_(self, dim, index, src):
 
 
 def scatter_reduce(self, dim, index, src, reduce, include_self=True):
-    """A copy of `self` whose elements are combined with all of `src` that `index` sends to them."""
+    """Return a copy of `self` whose elements are combined with all of `src` that `index` sends to them."""
     return scatter_reduce_(self.copy(), dim, index, src, reduce, include_self)
 
 
@@ -159,7 +159,7 @@ def _identity(reduce, dtype):
 
 
 def take(self, index):
-    """The elements at the indices; negative ones count from the end. The result has the shape of the index.
+    """Return the elements at the indices; negative ones count from the end. The result has the shape of the index.
 
     Raises:
         RuntimeError: for an index that is not int64.
@@ -174,7 +174,7 @@ def take(self, index):
 
 
 def put(self, index, source, accumulate=False):
-    """A copy of `self` with `source` at the indices, or added there."""
+    """Return a copy of `self` with `source` at the indices, or added there."""
     return put_(clone(self), index, source, accumulate)
 
 

@@ -9,7 +9,7 @@ from .places import add_rows, workspace, writable
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """The rows of `weight` (rows, features) at the indices.
+    """Return the rows of `weight` (rows, features) at the indices.
 
     Returns:
         The shape of the indices, and features.
@@ -25,7 +25,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 
 def check_rows(name, indices, rows) -> None:
-    """The errors of an index of rows."""
+    """Raise IndexError unless every index is that of a row."""
     check_dtype(name, indices, "indices", 1)
     if indices.size and (indices.min() < 0 or indices.max() >= rows):
         raise IndexError("index out of range in self")
@@ -42,7 +42,7 @@ def check_dtype(name, array, argument, position) -> None:
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    """The gradients of rows (num_weights, features), added up where each row was taken from.
+    """Return the gradients of rows (num_weights, features), added up where each row was taken from.
 
     Args:
         padding_idx: a row that gets none; -1 for no such row.
@@ -85,7 +85,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
 
 
 def one_hot(self, num_classes=-1):
-    """For each class number, a row of zeros with a one at that place.
+    """Return, for each class number, a row of zeros with a one at that position: int64 (..., num_classes).
 
     Raises:
         RuntimeError: for a dtype other than int64, classes beyond `num_classes` or below 0, or none to count.
@@ -119,7 +119,7 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=-1,
 ):
-    """The rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
+    """Return the rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
 
     Args:
         mode: 0 for sums, 1 for means, 2 for maxima; an empty bag gives zeros.
@@ -164,7 +164,7 @@ def embedding_bag(
 
 
 def _maxima(out, rows, taken, sizes):
-    """Write the maxima of neighbouring rows to `out`, and return the row of the table that each comes from."""
+    """Write the maxima of neighbouring rows to `out`; return the table's row that each comes from."""
     places = np.zeros(out.shape, np.int64)
     filled = sizes > 0
     if filled.any():

@@ -12,7 +12,7 @@ from .places import still_writable, type_name, writable
 
 
 def masked_fill(self, mask, value):
-    """`self`, broadcast with `mask`, with a number (or 0-dim array) where the mask holds.
+    """Fill with a number (or 0-dim array) where the mask holds; shapes broadcast.
 
     Raises:
         RuntimeError: for another mask, a value with dimensions, or a number that does not fit the dtype.
@@ -59,14 +59,14 @@ def _check_broadcast(first, second):
 
 
 def nonzero(self):
-    """The places of the elements that are not zero: (count, dimensions)."""
+    """Return the positions of the elements that are not zero: (count, dimensions), int64."""
     if not self.ndim:
         return np.zeros((int(bool(self)), 0), np.int64)
     return np.array(self.nonzero(), np.int64).T
 
 
 def nonzero_static(self, size, fill_value=-1):
-    """The first `size` places of `nonzero`, filled up with `fill_value`."""
+    """Return the first `size` positions of `nonzero`, filled up with `fill_value`."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     found = nonzero(self)[:size]
@@ -76,7 +76,7 @@ def nonzero_static(self, size, fill_value=-1):
 
 
 def masked_select(self, mask):
-    """The elements where the mask holds, as a vector; the shapes broadcast.
+    """Return the elements where the mask holds, as a vector; the shapes broadcast.
 
     Raises:
         RuntimeError: for a mask that is not bool, or does not broadcast.
@@ -90,7 +90,7 @@ def masked_select(self, mask):
 
 
 def masked_scatter(self, mask, source):
-    """`self`, broadcast with `mask`, with the elements of `source` in turn where the mask holds."""
+    """Replace elements where the mask holds by those of `source` in turn; shapes broadcast."""
     _check_broadcast(mask, self)
     shape = np.broadcast_shapes(self.shape, mask.shape)
     return masked_scatter_(np.array(np.broadcast_to(self, shape), order="C"), mask, source)
@@ -125,7 +125,7 @@ def masked_scatter_(self, mask, source):
 
 
 def masked_scatter_backward(grad_output, mask, sizes):
-    """The elements where the mask holds, in turn, in an array of shape `sizes`; zeros after them."""
+    """Return the elements where the mask holds, in turn, in an array of shape `sizes`; zeros after them."""
     found = grad_output[np.broadcast_to(mask, grad_output.shape)]
     out = np.zeros(sizes, grad_output.dtype)
     out.reshape(-1)[: found.size] = found

@@ -16,7 +16,7 @@ from .._common.layout import check_apart, check_no_internal_overlap
 
 
 def type_name(array) -> str:
-    """The name of an array's dtype in PyTorch's messages, as Float."""
+    """Return the name of an array's dtype in PyTorch's messages, as Float."""
     return scalar_type_name(TYPE_OF[array.dtype])
 
 
@@ -82,7 +82,7 @@ def _check_shapes(name, self, axis, index, src):
 
 
 def writable(self, *read):
-    """The array itself, if each of its elements has memory of its own, and none of it in common with arrays to read.
+    """Return the array, if each of its elements has memory of its own, and none of it in common with arrays to read.
 
     Raises:
         RuntimeError: otherwise.
@@ -96,7 +96,7 @@ def writable(self, *read):
 
 
 def still_writable(self, name: str, *read):
-    """As `writable`, for the writes that PyTorch still allows where an array was expanded: those warn."""
+    """Check like `writable`, but only warn where an array was expanded and PyTorch still allows the write."""
     if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
         import warnings
 
@@ -114,7 +114,7 @@ _MANY = 1 << 15  # elements, from which on a sparse product pays
 
 
 def flat_places(index, axis: int, shape) -> np.ndarray:
-    """Where `index` along an axis points, as positions in a contiguous array of `shape`."""
+    """Convert `index` along an axis to positions in a contiguous array of `shape`."""
     steps, step = [0] * len(shape), 1
     for d in range(len(shape) - 1, -1, -1):
         steps[d] = step
@@ -127,7 +127,7 @@ def flat_places(index, axis: int, shape) -> np.ndarray:
 
 
 def update(ufunc, self, places, values) -> None:
-    """`self[place] = ufunc(self[place], value)` for each of the flat places in turn, in place."""
+    """Set `self[place] = ufunc(self[place], value)` for each of the flat places in turn."""
     work = workspace(self)
     ufunc.at(work.reshape(-1), places.reshape(-1), values.astype(work.dtype, copy=False).reshape(-1))
     if work is not self:
@@ -135,14 +135,14 @@ def update(ufunc, self, places, values) -> None:
 
 
 def workspace(self):
-    """The array itself if it is contiguous and of a dtype that NumPy adds fast; else a copy that is."""
+    """Return the array itself if it is contiguous and of a dtype that NumPy adds fast; else a copy that is."""
     if self.dtype.kind == "V" or self.dtype == np.float16:
         return self.astype(np.float32, order="C")
     return self if self.flags.c_contiguous else np.array(self, order="C")
 
 
 def add_rows(rows, index, values) -> None:
-    """`rows[i] += value` for each i in `index`, in place.
+    """Add `rows[i] += value` for each i in `index`, in place.
 
     Args:
         rows: contiguous (n, m), of a dtype that NumPy adds.

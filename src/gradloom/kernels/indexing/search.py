@@ -8,7 +8,7 @@ from .places import type_name
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
-    """Where each value belongs in the sorted last dimension of `sorted_sequence`.
+    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`.
 
     Args:
         sorted_sequence: a vector, or of the shape of `self` but for the last dimension.
@@ -33,7 +33,7 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
-    """Which bucket between the sorted boundaries each value belongs to.
+    """Return the number of the bucket between the sorted boundaries that each value belongs to.
 
     Raises:
         RuntimeError: unless `boundaries` is a vector.
@@ -89,7 +89,7 @@ def _found(sequence, values, out_int32, side):
 
 
 def isin(elements, test_elements, assume_unique=False, invert=False):
-    """Whether each element is one of the others.
+    """Return whether each element is one of the others.
 
     Raises:
         RuntimeError: for bool and complex arrays.

@@ -14,7 +14,7 @@ _every = slice(None)
 
 
 def index(self, indices):
-    """The elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
+    """Return the elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
     key = _key(self, indices)
     try:
         if (
@@ -37,7 +37,7 @@ def index(self, indices):
 
 
 def _laid_out(self, key, out):
-    """The result in memory as PyTorch's: in the order of the dimensions that are not indexed, and of the indices'."""
+    """Lay the result out as PyTorch does: in the order of the dimensions that are not indexed, and of the indices'."""
     arrays = [(d, k) for d, k in _single(key) if k is not None]
     indices = np.broadcast_arrays(*[k for _, k in arrays])
     dims = [d for d, _ in arrays]
@@ -62,7 +62,7 @@ def _single(key):
 
 
 def index_put(self, indices, values, accumulate=False):
-    """A copy of `self` with `values` where the indices point to, or added there."""
+    """Return a copy of `self` with `values` where the indices point to, or added there."""
     return index_put_(clone(self), indices, values, accumulate)
 
 
@@ -98,13 +98,15 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
 
 
 def _is_one_mask(indices) -> bool:
-    """Whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype does."""
+    """Return whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype
+    does.
+    """
     arrays = [found for found in indices if found is not None]
     return len(arrays) == 1 and arrays[0].dtype.kind == "b"
 
 
 def _key(self, indices):
-    """The indices as NumPy takes them: integer and bool arrays, and slices.
+    """Return the indices as NumPy takes them: integer and bool arrays, and slices.
 
     Raises:
         IndexError: for other dtypes, too many dimensions, and masks of another shape.
@@ -144,7 +146,7 @@ def _key(self, indices):
 
 
 def _value_mismatch(self, key, values):
-    """The error for values that do not broadcast to what the indices point to, or for the indices themselves."""
+    """Return the error for values that do not broadcast to what the indices point to, or for the indices themselves."""
     try:
         shape = self[tuple(key)].shape
     except IndexError:
@@ -160,7 +162,7 @@ def _differing(mask, shape):
 
 
 def _explained(self, key):
-    """PyTorch's error for indices that NumPy refused."""
+    """Return PyTorch's error for indices that NumPy refused."""
     dim, arrays = 0, []
     for found in key:
         if found is not _every and found.dtype.kind != "b":
@@ -215,7 +217,7 @@ def _accumulate(self, key, values):
 
 
 def masked_index(self, mask, indices, fill):
-    """As `index`, with `fill` where the mask does not hold; the indices there may point anywhere."""
+    """Index like `index`, with `fill` where the mask does not hold; the indices there may point anywhere."""
     if not self.size:
         return np.full(mask.shape, fill, self.dtype)
     out = index(self, _clamped(self, indices))
@@ -224,7 +226,7 @@ def masked_index(self, mask, indices, fill):
 
 
 def masked_index_put_accumulate(self, mask, indices, values):
-    """A copy of `self` to which `values` are added where the mask holds."""
+    """Return a copy of `self` to which `values` are added where the mask holds."""
     if not self.size:
         return self.copy()
     values = np.where(_led(mask, values), values, np.zeros((), values.dtype))
@@ -232,7 +234,7 @@ def masked_index_put_accumulate(self, mask, indices, values):
 
 
 def _led(mask, array):
-    """The mask for an array that may have more dimensions behind those of the mask."""
+    """Give a mask trailing dimensions of size 1, for an array that has more dimensions than it."""
     return np.broadcast_to(mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), array.shape)
 
 

@@ -12,7 +12,7 @@ from .places import add_rows, check_range, flat_places, still_writable, type_nam
 
 
 def index_select(self, dim, index):
-    """The parts of `self` at the indices of a vector, along `dim`.
+    """Return the parts of `self` at the indices of a vector, along `dim`.
 
     Raises:
         IndexError: for an index with more than one dimension, or that points outside.
@@ -32,7 +32,7 @@ def index_select(self, dim, index):
 
 
 def index_add(self, dim, index, source, alpha=1):
-    """A copy of `self` to whose parts at the indices `alpha` times the parts of `source` are added."""
+    """Return a copy of `self` to whose parts at the indices `alpha` times the parts of `source` are added."""
     return index_add_(self.copy(), dim, index, source, alpha)
 
 
@@ -71,7 +71,7 @@ def index_add_(self, dim, index, source, alpha=1):
 
 
 def _rows(array, axis):
-    """A view with `axis` in front; of a 0-dim array, a vector."""
+    """Return a view with `axis` in front; of a 0-dim array, a vector."""
     return array.reshape(1) if not array.ndim else np.moveaxis(array, axis, 0) if axis else array
 
 
@@ -100,7 +100,7 @@ def _check_vector(name, self, axis, index, source):
 
 
 def index_copy(self, dim, index, source):
-    """A copy of `self` whose parts at the indices are those of `source`."""
+    """Return a copy of `self` whose parts at the indices are those of `source`."""
     return index_copy_(self.copy(), dim, index, source)
 
 
@@ -149,7 +149,7 @@ def index_copy_(self, dim, index, source):
 
 
 def index_fill(self, dim, index, value):
-    """A copy of `self` whose parts at the indices are filled with one value."""
+    """Return a copy of `self` whose parts at the indices are filled with one value."""
     return index_fill_(clone(self), dim, index, value)
 
 
@@ -190,7 +190,7 @@ def index_fill_(self, dim, index, value):
 
 
 def index_reduce(self, dim, index, source, reduce, include_self=True):
-    """A copy of `self` whose parts at the indices are combined with the parts of `source`."""
+    """Return a copy of `self` whose parts at the indices are combined with the parts of `source`."""
     return index_reduce_(self.copy(), dim, index, source, reduce, include_self)
 
 

@@ -50,8 +50,7 @@ def nll_loss_backward(
     ignore_index: int,
     total_weight: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0
-    elsewhere."""
+    """Return the gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0 elsewhere."""
     refuse("nll_loss_out_frame", self, "c")
     found = np.zeros(self.shape, self.dtype)
     x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
@@ -94,7 +93,7 @@ def nll_loss2d_backward(
     ignore_index: int,
     total_weight: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of `nll_loss2d_forward` for self."""
+    """Return the gradient of `nll_loss2d_forward` for self."""
     _check_nll2d(self, target, weight)
     found = np.zeros(self.shape, self.dtype)
     classes, chosen = _targets(target, self.shape[1], ignore_index)
@@ -116,7 +115,7 @@ def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
 
 
 def _weigh(losses, weight, classes) -> np.ndarray:
-    """The weight of each target, after multiplying `losses` by it."""
+    """Return the weight of each target, after multiplying `losses` by it."""
     weights = widen(weight)[classes]
     losses *= weights
     return weights
@@ -131,7 +130,7 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 
 def _targets(target, count, ignore_index) -> tuple:
-    """Targets as int64, and which of them are not `ignore_index` (None if all).
+    """Return targets as int64, and which of them are not `ignore_index` (None if all).
 
     Raises:
         IndexError: if one is not in range(count).
@@ -202,8 +201,7 @@ def _check_types(self, target, weight, count, name) -> None:
 def multi_margin_loss(
     self: np.ndarray, target: np.ndarray, p=1, margin=1, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
-    """The mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target];
-    reduced.
+    """Return the mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target]; reduced.
 
     Args:
         self: (n, classes) or (classes,).
@@ -236,7 +234,7 @@ def _hinges(x, classes, rows, margin) -> np.ndarray:
 def multi_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, p, margin, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
-    """The gradient of `multi_margin_loss` for self."""
+    """Return the gradient of `multi_margin_loss` for self."""
     refuse("multi_margin_loss_backward_cpu_kernel", self, "c")
     x, classes, rows = _multi_margin_inputs(self, target, p, weight)
     z = _hinges(x, classes, rows, margin)
@@ -278,7 +276,7 @@ def _require_long(target) -> None:
 
 
 def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reduction: int) -> tuple:
-    """The sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes;
+    """Return the sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes;
     reduced.
 
     Args:
@@ -312,7 +310,7 @@ def _label_hinges(x, labels, listed, is_target) -> np.ndarray:
 def multilabel_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, is_target: np.ndarray
 ) -> np.ndarray:
-    """The gradient of the multilabel margin loss for self."""
+    """Return the gradient of the multilabel margin loss for self."""
     x, labels, listed = _multilabel_inputs(self, target)
     chosen = widen(is_target).reshape(x.shape)
     found = np.zeros_like(x)

@@ -46,7 +46,7 @@ class _Problem:
         self.valid = np.arange(self.states.shape[1]) < 2 * self.labels[:, None] + 1
 
     def emissions(self, log_probs) -> np.ndarray:
-        """The log-probability of each state's class in each frame: (frames, n, states)."""
+        """Return the log-probability of each state's class in each frame: (frames, n, states)."""
         found = np.take_along_axis(log_probs, np.broadcast_to(self.states, (len(log_probs), *self.states.shape)), 2)
         found[:, ~self.valid] = -np.inf
         return found
@@ -70,7 +70,7 @@ def _lengths(name, lengths, batch, largest) -> np.ndarray:
 
 
 def _padded(targets, labels) -> np.ndarray:
-    """The labels of each sample as rows, from rows or from one long vector; zeros after a row's own."""
+    """Return the labels of each sample as rows, from rows or from one long vector; zeros after a row's own."""
     where = "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
     longest = int(labels.max(initial=0))
     if targets.ndim == 1:
@@ -108,7 +108,7 @@ def ctc_loss(
     blank: int = 0,
     zero_infinity: bool = False,
 ) -> tuple:
-    """The negative log-likelihood of each sample's labels, and alpha. See Note [Alignments].
+    """Return the negative log-likelihood of each sample's labels, and alpha. See Note [Alignments].
 
     Args:
         log_probs: (frames, n, classes), float32 or float64.
@@ -135,7 +135,7 @@ def ctc_loss(
 
 
 def _arrivals(before, skips) -> np.ndarray:
-    """The log-probability of coming to each state, from those of the frame before."""
+    """Return the log-probability of coming to each state, from those of the frame before."""
     found = before.copy()
     found[:, 1:] = np.logaddexp(found[:, 1:], before[:, :-1])
     found[:, 2:] = np.where(skips[:, 2:], np.logaddexp(found[:, 2:], before[:, :-2]), found[:, 2:])
@@ -143,7 +143,7 @@ def _arrivals(before, skips) -> np.ndarray:
 
 
 def _likelihood(alpha, problem) -> np.ndarray:
-    """Log-probabilities of ending in one of the last two states."""
+    """Return log-probabilities of ending in one of the last two states."""
     rows = np.arange(len(alpha))
     last = alpha[rows, np.maximum(problem.lengths - 1, 0)]
     end = last[rows, 2 * problem.labels]
@@ -164,9 +164,8 @@ def ctc_loss_backward(
     blank: int,
     zero_infinity: bool = False,
 ) -> np.ndarray:
-    """The gradient of `ctc_loss` for log_probs, as PyTorch defines it: exp(log_probs) minus the probability
-    of each class in each frame, given the labels. The first term vanishes in the gradient of log_softmax that
-    follows.
+    """Return the gradient of `ctc_loss` for log_probs, as PyTorch defines it: exp(log_probs) minus the probability of
+    each class in each frame, given the labels. The first term vanishes in the gradient of log_softmax that follows.
 
     Returns:
         (frames, n, classes); zeros beyond a sample's frames and, with `zero_infinity`, where its loss is
@@ -199,7 +198,7 @@ def ctc_loss_backward(
 
 
 def _shifted(skips) -> np.ndarray:
-    """Whether a path may go from a state to the one after the next."""
+    """Return whether a path may go from a state to the one after the next."""
     found = np.zeros_like(skips)
     found[:, :-2] = skips[:, 2:]
     return found

@@ -18,7 +18,7 @@ NONE, MEAN, SUM = range(3)
 
 
 def loss_inputs(self, target, name, widens="eE") -> tuple:
-    """The common dtype of a loss's inputs, and the inputs in the type to compute in.
+    """Return the common dtype of a loss's inputs, and the inputs in the type to compute in.
 
     Args:
         widens: which half types are computed in float32: 'e' for float16, 'E' for bfloat16. The others are
@@ -42,7 +42,7 @@ def loss_inputs(self, target, name, widens="eE") -> tuple:
 
 
 def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
-    """The shape that two arrays broadcast to. Raises RuntimeError if they do not."""
+    """Return the shape that two arrays broadcast to. Raises RuntimeError if they do not."""
     if self.shape == target.shape:
         return self.shape
     out = []
@@ -58,20 +58,20 @@ def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
 
 
 def narrow(found, dtype: np.dtype) -> np.ndarray:
-    """What was computed, as an array of a dtype."""
+    """Convert what was computed to an array of a dtype."""
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
     return found if found.dtype is dtype else found.astype(dtype)
 
 
 def mean_of(total, count: int):
-    """A mean, from the sum: NaN for no elements."""
+    """Return the mean, from the sum: NaN for no elements."""
     with np.errstate(all="ignore"):
         return total / total.dtype.type(count)
 
 
 def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
-    """Losses of all elements, their mean or their sum, in a dtype."""
+    """Return the losses of all elements, their mean or their sum, in a dtype."""
     if reduction == NONE:
         return narrow(losses, dtype)
     if is_half(dtype):

@@ -13,8 +13,9 @@ _BLOCK_BYTES = 1 << 21
 
 
 def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """The largest element of every window of x (planes, *size) and its position in the flattened size
-    (int64), both (planes, *output): of equal elements the first, but the last NaN if there is one."""
+    """Return the largest element of every window of x (planes, *size) and its position in the flattened size (int64),
+    both (planes, *output): of equal elements the first, but the last NaN if there is one.
+    """
     out = np.empty((len(x), *windows.output), x.dtype)
     indices = np.empty(out.shape, np.int64)
 
@@ -48,7 +49,7 @@ def _largest(x: np.ndarray, windows: Windows, out: np.ndarray) -> None:
 
 
 def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.ndarray) -> None:
-    """Fills indices with the position of the first element in each window that equals `out`.
+    """Fill indices with the position of the first element in each window that equals `out`.
 
     An element's position is the window's first one plus the offset of the kernel's element. The offsets fit
     into a byte or two, so that finding them moves little memory; a mask of all ones or none selects without
@@ -100,7 +101,7 @@ def _first_positions(windows: Windows, steps: list[int]) -> np.ndarray:
 
 
 def adaptive_maximum(x: np.ndarray, output: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What `maximum` gives, for windows that share out the input, perhaps unevenly."""
+    """Return what `maximum` does, for windows that cover the input evenly."""
     size = x.shape[1:]
     out = np.empty((len(x), *output), x.dtype)
     indices = np.empty(out.shape, np.int64)
@@ -126,7 +127,7 @@ def adaptive_maximum(x: np.ndarray, output: tuple[int, ...]) -> tuple[np.ndarray
 
 
 def adaptive_mean(x: np.ndarray, axis: int, count: int) -> np.ndarray:
-    """The means of the `count` windows that share out one axis (a negative number) of x."""
+    """Return the means of the `count` windows that cover one axis (a negative number) of x evenly."""
     out = np.empty((*x.shape[:axis], count, *x.shape[axis:][1:]), x.dtype)
     for i, part in enumerate(shares(x.shape[axis], count)):
         target, length = out[select(axis, i)], part.stop - part.start
@@ -141,13 +142,12 @@ def adaptive_mean(x: np.ndarray, axis: int, count: int) -> np.ndarray:
 
 
 def shares(size: int, count: int) -> list[slice]:
-    """The `count` intervals that cover range(size), as even as can be, neighbours overlapping where they
-    must."""
+    """Return the `count` intervals that cover range(size) evenly; neighbours overlap where they must."""
     return [slice(i * size // count, -((-(i + 1) * size) // count)) for i in range(count)]
 
 
 def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
-    """The sum of every window of x (planes, *size), added up in `dtype`: (planes, *output)."""
+    """Return the sum of every window of x (planes, *size), added up in `dtype`: (planes, *output)."""
     out = np.empty((len(x), *windows.output), dtype)
 
     def work(planes: slice) -> None:
@@ -167,7 +167,7 @@ def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
 
 
 def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
-    """The adjoint of `add`: every element of g (planes, *output) added to all elements of its window."""
+    """Return the adjoint of `add`: every element of g (planes, *output) added to all elements of its window."""
     out = np.empty((len(g), *windows.size), g.dtype)
 
     def work(planes: slice) -> None:
@@ -200,14 +200,14 @@ def scatter_add(values: np.ndarray, indices: np.ndarray, size: int) -> np.ndarra
 
 
 def select(axis: int, what: slice | int) -> tuple:
-    """The index that selects `what` along one axis; a negative one is counted from the end."""
+    """Return the index that selects `what` along one axis; a negative one is counted from the end."""
     if axis >= 0:
         return (slice(None),) * axis + (what,)
     return (Ellipsis, what, *(slice(None),) * (-axis - 1))
 
 
 def _planes(x: np.ndarray) -> list[slice]:
-    """Blocks of planes for threads to take, or all of them where sharing would cost more than it saves."""
+    """Return blocks of planes for threads to take, or all of them where sharing would cost more than it saves."""
     if x.nbytes < 1 << 22:
         return [slice(0, len(x))]
     return threads.chunks(len(x), _BLOCK_BYTES * len(x) // x.nbytes)

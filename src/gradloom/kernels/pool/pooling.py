@@ -32,8 +32,8 @@ def max_pool_with_indices(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The largest element of every window and its index; of equal ones the first, but the last NaN if there
-    is one.
+    """Return the largest element of every window and its index; of equal ones the first, but the last NaN if there is
+    one.
 
     Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError for bool and
     complex.
@@ -61,9 +61,9 @@ def max_pool_with_indices_backward(
     ceil_mode: bool,
     indices: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of `self`: every element of grad_output added at its index, which is all that this needs;
-    the window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in
-    shape."""
+    """Return the gradient of `self`: every element of grad_output added at its index, which is all that this needs; the
+    window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in shape.
+    """
     return _scatter(f"max_pool{dims}d_backward", dims, grad_output, self, indices)
 
 
@@ -78,8 +78,8 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> np.ndarray:
-    """The mean of every window: its sum divided by `divisor_override`, or by the number of its elements,
-    those of the padding included if `count_include_pad`. Integers are divided as in C, towards zero.
+    """Return the mean of every window: its sum divided by `divisor_override`, or by the number of its elements, those
+    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero.
 
     Raises RuntimeError as max_pool_with_indices does and for a zero divisor, NotImplementedError for bool and
     complex.
@@ -113,8 +113,9 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> np.ndarray:
-    """The gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape
-    than its result."""
+    """Return the gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape than
+    its result.
+    """
     refuse(f"avg_pool{dims}d_backward", grad_output.dtype, "c")
     windows = describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if grad_output.shape != (*self.shape[:-dims], *windows.output):
@@ -129,10 +130,11 @@ def avg_pool_backward(
 
 @np.errstate(all="ignore")
 def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndarray:
-    """The mean of output_size windows that share out the input: window i of O over S elements has the
-    elements from floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError;
-    RuntimeError for a rank or an output_size that does not fit, and for an input without elements in a
-    dimension other than the batch."""
+    """Return the mean of output_size windows that cover the input: window i of O over S elements has the elements
+    from floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError for
+    a rank or an output_size that does not fit, and for an input without elements in a dimension other than the
+    batch.
+    """
     name = f"adaptive_avg_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self.dtype, "bciu")
@@ -144,8 +146,7 @@ def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndar
 
 @np.errstate(all="ignore")
 def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray) -> np.ndarray:
-    """The gradient of `self`; raises RuntimeError if grad_output and self have different ranks or leading
-    sizes."""
+    """Return the gradient of `self`; raise RuntimeError if grad_output and self differ in rank or leading sizes."""
     if grad_output.shape[:-dims] != self.shape[:-dims]:
         raise RuntimeError(
             f"expected grad_output with leading sizes {list(self.shape[:-dims])}, but got {list(grad_output.shape)}"
@@ -162,8 +163,9 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
 
 @np.errstate(all="ignore")
 def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[np.ndarray, np.ndarray]:
-    """The largest elements and their indices of the windows that adaptive_avg_pool describes; ties, NaN and
-    errors as there and in max_pool_with_indices."""
+    """Return the largest elements and their indices of the windows that adaptive_avg_pool describes; ties, NaN and
+    errors as there and in max_pool_with_indices.
+    """
     name = f"adaptive_max_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self.dtype, "bciu")
@@ -182,14 +184,14 @@ def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[n
 
 @np.errstate(all="ignore")
 def adaptive_max_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """The gradient of `self`; see max_pool_with_indices_backward."""
+    """Return the gradient of `self`; see max_pool_with_indices_backward."""
     return _scatter(f"adaptive_max_pool{dims}d_backward", dims, grad_output, self, indices)
 
 
 def max_unpool(
     dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
 ) -> np.ndarray:
-    """Zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
+    """Return zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
     last.
 
     `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed. Raises RuntimeError for
@@ -229,7 +231,7 @@ def _scatter(name: str, dims: int, grad_output: np.ndarray, self: np.ndarray, in
 
 
 def _order(dims: int, like: np.ndarray, maxima: bool = False) -> memory_format | None:
-    """The memory format of results: channels-last where the input is, and of volumes where these are maxima."""
+    """Return the memory format of results: channels-last where the input is, and of volumes where these are maxima."""
     return suggested_format(like) if like.ndim == dims + 2 and (dims < 3 or maxima) else None
 
 
@@ -254,7 +256,7 @@ max_unpool1d, max_unpool2d, max_unpool3d = (partial(max_unpool, dims) for dims i
 
 
 def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:
-    """The dimensions before the spatial ones; only a batch may have no elements."""
+    """Return the dimensions before the spatial ones; only a batch may have no elements."""
     if x.ndim not in (dims + 1, dims + 2) or 0 in x.shape[-dims - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size "
@@ -309,7 +311,7 @@ def _ints(name: str, value: Ints, dims: int, argument: str) -> tuple[int, ...]:
 
 
 def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> int | np.ndarray:
-    """What the sums of `windows` are divided by: a number, or an array of the output's shape."""
+    """Return the divisor of the sums of `windows`: a number, or an array of the output's shape."""
     if divisor_override is not None:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
@@ -327,7 +329,7 @@ def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: 
 
 
 def shared_out(name: str, x: np.ndarray, dims: int, output_size: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The leading and the output's spatial dimensions, checked."""
+    """Return the leading and the output's spatial dimensions, checked."""
     if not isinstance(output_size, int) and len(output_size) not in (1, dims):
         raise RuntimeError(f"{name}: output_size must be {dims}")
     output = as_tuple(output_size, dims, "output_size")

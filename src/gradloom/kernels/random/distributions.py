@@ -73,7 +73,7 @@ def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float 
 
 
 def _below(draw, dtype, low, high):
-    """`draw` with `low` in place of numbers that rounding, in the end to `dtype`, brings up to `high`."""
+    """Replace numbers that rounding, in the end to `dtype`, brings up to `high` by `low`."""
     low, high = np.array([low, high]).astype(dtype)
     half = dtype.char in "eE"
     if half:
@@ -90,7 +90,7 @@ def _below(draw, dtype, low, high):
 
 
 def _first_rounded_to(value) -> np.float32:
-    """The smallest float32 that the half type of `value` rounds to `value`."""
+    """Return the smallest float32 that the half type of `value` rounds to `value`."""
     below = np.nextafter(value, value.dtype.type(-np.inf))
     middle = np.float32((float(below) + float(value)) / 2)
     return middle if middle.astype(value.dtype) == value else np.nextafter(middle, np.float32(np.inf))
@@ -113,7 +113,7 @@ def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
 def draw_uniform(
     stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0
 ) -> np.ndarray:
-    """A new array of numbers uniform in [low, high): `torch.rand`. As `uniform_`."""
+    """Draw a new array of numbers uniform in [low, high): `torch.rand`. See `fill_uniform`."""
     return fill_uniform(stream, np.empty(shape, dtype), low, high)
 
 
@@ -173,12 +173,12 @@ def fill_normal(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float =
 def draw_normal(
     stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0, std: float = 1.0
 ) -> np.ndarray:
-    """A new array of normal numbers: `torch.randn`, and `torch.normal(mean, std, size)`. As `normal_`."""
+    """Draw a new array of normal numbers: `torch.randn`, and `torch.normal(mean, std, size)`. See `fill_normal`."""
     return fill_normal(stream, np.empty(shape, dtype), mean, std)
 
 
 def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
-    """Normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
+    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
 
     Args:
         mean, std: arrays that broadcast against each other, or one of them a number.
@@ -254,12 +254,12 @@ def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarra
 
 
 def draw_bernoulli(stream: Stream, p: np.ndarray) -> np.ndarray:
-    """A new array of 0 and 1 of the shape and dtype of the probabilities. As `bernoulli_`."""
+    """Draw a new array of 0 and 1 of the shape and dtype of the probabilities. See `fill_bernoulli`."""
     return fill_bernoulli(stream, np.empty(p.shape, p.dtype), p)
 
 
 def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
-    """What `dropout` multiplies its input by: 1 / (1 - p) with probability 1 - p, else 0.
+    """Draw the factors of dropout: 1 / (1 - p) with probability 1 - p, else 0.
 
     Args:
         like: floating; its shape, dtype and memory order are the result's.
@@ -273,7 +273,7 @@ def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
 
 
 def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """Dropout in training: (array * mask / (1 - p), mask), the mask bool with True where an element is kept.
+    """Return (array * mask / (1 - p), mask), the mask bool with True where an element is kept: dropout in training.
 
     For p = 1 both are zero and nothing is drawn.
     """

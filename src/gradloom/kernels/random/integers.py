@@ -64,7 +64,7 @@ def _require_full_range(out: np.ndarray) -> None:
 
 
 def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
-    """Draws for `random_` without bounds."""
+    """Return the draw of `fill_integers` without bounds."""
     name = dtype.name
     if name == "bool":
         span = 2
@@ -77,7 +77,7 @@ def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
 
 
 def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndarray]:
-    """Draws of base + word % span, int64; 64-bit words for wide spans."""
+    """Return the draw of base + word % span, int64; 64-bit words for wide spans."""
     if span < _WIDE:
 
         def narrow(n):
@@ -98,7 +98,7 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
 
 
 def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, int]:
-    """First and last value of a range, moved inwards to numbers that a floating dtype can hold."""
+    """Return the first and last value of a range, moved inwards to numbers that a floating dtype can hold."""
     if dtype.kind == "c":
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     floating = dtype.name in DIGITS
@@ -149,7 +149,7 @@ def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
 
 
 def _as_held(dtype: np.dtype, value: int) -> int:
-    """An integer rounded to a floating dtype; -2**63 if it then does not fit 64 bits (the x86 conversion)."""
+    """Return an integer rounded to a floating dtype; -2**63 if it then does not fit 64 bits (the x86 conversion)."""
     with np.errstate(over="ignore"):
         held = float(narrowed(np.array(value, np.int64), dtype).astype(dtype).astype(np.float64))
     return int(held) if _LOWEST <= held < 1 << 63 else _LOWEST
@@ -172,12 +172,12 @@ def _lowered(dtype: np.dtype, high: int) -> int:
 
 
 def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A new array of integers low <= value < high: `torch.randint`. Raises as `random_`."""
+    """Draw a new array of integers low <= value < high: `torch.randint`. Raises as `fill_integers`."""
     return fill_integers(stream, np.empty(shape, dtype), low, high)
 
 
 def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
-    """A random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
+    """Return a random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
 
     Args:
         dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check
@@ -255,8 +255,9 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
 
 
 def _stable_order(values: np.ndarray, limit: int) -> np.ndarray:
-    """The order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
-    has a radix sort."""
+    """Return the order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
+    has a radix sort.
+    """
     order = np.argsort(values.astype(np.uint16), kind="stable")
     for shift in range(16, (limit - 1).bit_length(), 16):
         digits = values >> shift

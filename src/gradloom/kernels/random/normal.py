@@ -211,7 +211,7 @@ def _transform32(groups, mean, std):
 
 
 def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
-    """Normal numbers of the given mean and standard deviation in place of `uniforms` in [0, 1).
+    """Overwrite `uniforms` in [0, 1) by normal numbers of the given mean and standard deviation.
 
     Args:
         uniforms: float32 or float64, contiguous, its size a multiple of 16.
@@ -229,7 +229,7 @@ def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
 
 
 def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:
-    """Standard normal numbers from consecutive pairs of uniforms (angle first), one pair of normals for each.
+    """Return standard normal numbers from consecutive pairs of uniforms (angle first), one pair of normals for each.
 
     Args:
         uniforms: float64 in [0, 1), of even size n.
@@ -245,7 +245,7 @@ def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:
 
 
 def serial_normals(stream: Stream, n: int, exact: bool) -> np.ndarray:
-    """`n` standard normal numbers, drawn one after the other: float64 (n,).
+    """Draw `n` standard normal numbers one after the other: float64 (n,).
 
     A pair is made at a time; the cached one comes first, and the odd one at the end is cached.
     """
@@ -268,7 +268,7 @@ _FEW = 512  # below this many numbers calling the C library one by one costs not
 
 
 def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> np.ndarray:
-    """`scalar` (a function of the math module, so the C library's) of every element of `x`.
+    """Apply `scalar` (a function of the math module, so the C library's) to every element of `x`.
 
     NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ
     from the C library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds

@@ -20,7 +20,7 @@ def _size(size):
 
 # --- of a given size ----------------------------------------------------------------------------------------
 def rand(size, dtype=None, generator=None):
-    """Uniform in [0, 1), of the default floating type unless told."""
+    """Draw numbers uniform in [0, 1), by default of the default floating dtype."""
     return distributions.draw_uniform(
         generator or default_stream, _size(size), default.numpy_float if dtype is None else dtype
     )
@@ -32,7 +32,7 @@ def rand_generator(size, generator, dtype=None):
 
 
 def randn(size, dtype=None, generator=None):
-    """Standard normal, of the default floating type unless told."""
+    """Draw standard normal numbers, by default of the default floating dtype."""
     return distributions.draw_normal(
         generator or default_stream, _size(size), default.numpy_float if dtype is None else dtype
     )
@@ -44,28 +44,28 @@ def randn_generator(size, generator, dtype=None):
 
 
 def randint(high, size, dtype=None):
-    """Integers in [0, high)."""
+    """Draw integers in [0, high)."""
     return randint_low_generator(0, high, size, None, dtype)
 
 
 def randint_generator(high, size, generator, dtype=None):
-    """Integers in [0, high) from a generator."""
+    """Draw integers in [0, high) from a generator."""
     return randint_low_generator(0, high, size, generator, dtype)
 
 
 def randint_low(low, high, size, dtype=None):
-    """Integers in [low, high)."""
+    """Draw integers in [low, high)."""
     return randint_low_generator(low, high, size, None, dtype)
 
 
 def randint_low_generator(low, high, size, generator, dtype=None):
-    """Integers in [low, high) from a generator."""
+    """Draw integers in [low, high) from a generator."""
     dtype = np.dtype(np.int64) if dtype is None else dtype
     return integers.draw_integers(generator or default_stream, low, high, _size(size), dtype)
 
 
 def randperm(n, dtype=None, generator=None):
-    """A permutation of 0, 1, ..., n - 1."""
+    """Draw a permutation of 0, 1, ..., n - 1."""
     return integers.draw_permutation(generator or default_stream, n, np.dtype(np.int64) if dtype is None else dtype)
 
 
@@ -75,14 +75,14 @@ def randperm_generator(n, generator, dtype=None):
 
 
 def normal_float_float(mean, std, size, generator=None, dtype=None):
-    """Normal numbers of one mean and standard deviation."""
+    """Draw normal numbers of one mean and standard deviation."""
     dtype = default.numpy_float if dtype is None else dtype
     return distributions.draw_normal(generator or default_stream, _size(size), dtype, mean, std)
 
 
 # --- like another array -------------------------------------------------------------------------------------
 def rand_like(self, dtype=None, memory_format=None, generator=None):
-    """Uniform in [0, 1), in the shape of `self`."""
+    """Draw numbers uniform in [0, 1), in the shape of `self`."""
     return distributions.fill_uniform(generator or default_stream, new_like(self, dtype, memory_format))
 
 
@@ -92,7 +92,7 @@ def rand_like_generator(self, generator, dtype=None, memory_format=None):
 
 
 def randn_like(self, dtype=None, memory_format=None, generator=None):
-    """Standard normal, in the shape of `self`."""
+    """Draw standard normal numbers, in the shape of `self`."""
     return distributions.fill_normal(generator or default_stream, new_like(self, dtype, memory_format))
 
 
@@ -102,7 +102,7 @@ def randn_like_generator(self, generator, dtype=None, memory_format=None):
 
 
 def randint_like(self, high, dtype=None, memory_format=None):
-    """Integers in [0, high), in the shape and dtype of `self` unless told. `high` may be a 0-dim array."""
+    """Draw integers in [0, high), in the shape and, by default, the dtype of `self`. `high` may be a 0-dim array."""
     return randint_like_low_generator(self, 0, high, None, dtype, memory_format)
 
 
@@ -112,7 +112,7 @@ def randint_like_generator(self, high, generator, dtype=None, memory_format=None
 
 
 def randint_like_low(self, low, high, dtype=None, memory_format=None):
-    """Integers in [low, high), in the shape and dtype of `self` unless told."""
+    """Draw integers in [low, high), in the shape and, by default, the dtype of `self`."""
     return randint_like_low_generator(self, low, high, None, dtype, memory_format)
 
 
@@ -126,27 +126,27 @@ def randint_like_low_generator(self, low, high, generator, dtype=None, memory_fo
 
 
 def bernoulli(self, generator=None):
-    """1 with the probability that each element is, else 0."""
+    """Draw 1 with the probability that each element gives, else 0."""
     return distributions.draw_bernoulli(generator or default_stream, self)
 
 
 def bernoulli_p(self, p, generator=None):
-    """1 with probability `p`, else 0, in the shape and dtype of `self`."""
+    """Draw 1 with probability `p`, else 0, in the shape and dtype of `self`."""
     return distributions.fill_bernoulli(generator or default_stream, new_like(self), p)
 
 
 def normal(mean, std, generator=None):
-    """Normal numbers with a mean or a standard deviation, or both, for every element."""
+    """Draw normal numbers with a mean or a standard deviation, or both, for every element."""
     return distributions.draw_normal_each(generator or default_stream, mean, std)
 
 
 def poisson(self, generator=None):
-    """Poisson numbers of the rates that the elements are."""
+    """Draw Poisson numbers of the rates in `self`."""
     return sampling.draw_poisson(generator or default_stream, self)
 
 
 def multinomial(self, num_samples, replacement=False, generator=None):
-    """Indices drawn with the weights that the rows of `self` give."""
+    """Draw indices with the weights in the rows of `self`."""
     return sampling.draw_multinomial(generator or default_stream, self, num_samples, replacement)
 
 
@@ -203,7 +203,7 @@ def random_to_(self, high, generator=None):
 
 # --- dropout ------------------------------------------------------------------------------------------------
 def native_dropout(input, p, train):
-    """(input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
+    """Return (input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
     if not input.size:
         return input.copy(order="K"), np.empty_like(input)
     if train is False:
@@ -223,7 +223,7 @@ def native_dropout_backward(grad_output, mask, scale):
 
 
 def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
-    """self * slope with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds.
+    """Return self * slope, with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds.
 
     In training the slopes are written to `noise`.
     """
@@ -234,7 +234,7 @@ def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """The vjp: by the noise in training, else by the mean slope where `self` (or the result) is not positive."""
+    """Return the vjp: by the noise in training, else by the mean slope where `self` (or the result) is not positive."""
     if training and upper - lower > 1e-6:
         return grad_output * noise
     return leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2, self_is_result)

@@ -12,7 +12,7 @@ from .streams import DIGITS, Stream, scalar_name
 
 
 def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bool = False) -> np.ndarray:
-    """Indices drawn with the probabilities that each row's weights give: `torch.multinomial`.
+    """Draw `count` indices from each row of weights.
 
     Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest
     quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16
@@ -56,7 +56,7 @@ def _check_multinomial(weights, count, replacement):
 
 
 def _race(stream, rows, count):
-    """The places of the `count` largest weight / exponential quotients of each row, the largest first."""
+    """Return the indices of the `count` largest weight / exponential quotients of each row, the largest first."""
     if not ((rows >= 0) & (rows < np.inf)).all():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if rows.shape[1] == 0 or (rows.sum(axis=1) == 0).any():
@@ -69,7 +69,7 @@ def _race(stream, rows, count):
 
 
 def _look_up(stream, rows, count):
-    """For each row the first places whose cumulated probability reaches `count` uniform numbers."""
+    """Return, for each row, the first positions whose cumulated probability reaches `count` uniform numbers."""
     if not (rows >= 0).all():
         raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
     if not np.isfinite(rows).all():
@@ -86,7 +86,7 @@ def _look_up(stream, rows, count):
 
 
 def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
-    """A Poisson number for every rate, in the order of the elements: `torch.poisson`.
+    """Return a Poisson number for every rate, in the order of the elements: `torch.poisson`.
 
     Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use
     transformed rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to
@@ -144,7 +144,7 @@ class _Uniforms:
 
 
 def _multiplied(uniforms: _Uniforms, rate: float) -> int:
-    """A Poisson number of a small rate: how many uniforms can be multiplied before exp(-rate) is reached."""
+    """Return a Poisson number of a small rate: how many uniforms can be multiplied before exp(-rate) is reached."""
     if rate == 0:
         return 0
     limit, product, number = math.exp(-rate), uniforms.next(), 0
@@ -155,7 +155,7 @@ def _multiplied(uniforms: _Uniforms, rate: float) -> int:
 
 
 def _rejected(uniforms: _Uniforms, rate: float) -> float:
-    """A Poisson number of a large rate by PTRS; the constants are those of the paper."""
+    """Return a Poisson number of a large rate by PTRS; the constants are those of the paper."""
     log_rate = math.log(rate)
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b

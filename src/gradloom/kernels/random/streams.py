@@ -52,7 +52,7 @@ class Stream:
                 self._numbers.seed(seed & 0xFFFFFFFF)
 
     def _source(self):
-        """The NumPy bit generator, made and seeded at its first use."""
+        """Return the NumPy bit generator, made and seeded at its first use."""
         if self._bits is None:
             from numpy.random import MT19937, RandomState
 
@@ -63,7 +63,7 @@ class Stream:
         return self._bits
 
     def words32(self, n: int) -> np.ndarray:
-        """The next `n` words, uint32 (n,)."""
+        """Return the next `n` words, uint32 (n,)."""
         bits = self._source()
         if n:
             self._untouched = False
@@ -72,7 +72,7 @@ class Stream:
         return self._numbers.randint(0, 1 << 32, size=n, dtype=np.uint32)
 
     def words64(self, n: int) -> np.ndarray:
-        """The next `n` pairs of words, the first of each pair in the high half: uint64 (n,)."""
+        """Return the next `n` pairs of words, the first of each pair in the high half: uint64 (n,)."""
         bits = self._source()
         if n:
             self._untouched = False
@@ -82,7 +82,7 @@ class Stream:
         return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
 
     def uniform24(self, n: int) -> np.ndarray:
-        """`n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
+        """Draw `n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
         words = self.words32(n)
         words &= _LOW24
         values = words.view(np.int32).astype(np.float32)
@@ -90,7 +90,7 @@ class Stream:
         return values
 
     def uniform53(self, n: int) -> np.ndarray:
-        """`n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
+        """Draw `n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
         draws = self.words64(n)
         draws &= _LOW53
         # A signed integer converts to double in one vector instruction, an unsigned one does not.
@@ -99,7 +99,7 @@ class Stream:
         return values
 
     def mark(self) -> tuple:
-        """A position to `rewind` to, for a caller that has to draw more than it will use."""
+        """Return a position to `rewind` to, for a caller that has to draw more than it will use."""
         return self._source().state, self._untouched
 
     def rewind(self, mark: tuple) -> None:
@@ -107,7 +107,7 @@ class Stream:
         self._source().state, self._untouched = mark
 
     def to_bytes(self) -> np.ndarray:
-        """The whole state as PyTorch's byte image: uint8 (5056,)."""
+        """Return the whole state as PyTorch's byte image: uint8 (5056,)."""
         with self.lock:
             state = self._source().state["state"]
             position = int(state["pos"])
@@ -184,17 +184,17 @@ _BY_CODE = {"f": "float32", "d": "float64", "e": "float16", "E": "bfloat16"}  # 
 
 
 def name_of(dtype: np.dtype) -> str:
-    """The name of a dtype, such as float32."""
+    """Return the name of a dtype, such as float32."""
     return _BY_CODE.get(dtype.char) or dtype.name
 
 
 def scalar_name(dtype: np.dtype) -> str:
-    """PyTorch's name of a dtype in "not implemented for" messages, such as Long."""
+    """Return PyTorch's name of a dtype in "not implemented for" messages, such as Long."""
     return _NAMES.get(dtype.name, (dtype.name,))[0]
 
 
 def c_name(dtype: np.dtype) -> str:
-    """PyTorch's name of a dtype in "out of bounds for" messages, such as unsigned char."""
+    """Return PyTorch's name of a dtype in "out of bounds for" messages, such as unsigned char."""
     return _NAMES.get(dtype.name, (dtype.name,))[-1]
 
 
@@ -209,7 +209,7 @@ def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = F
 
 
 def real_parts(out: np.ndarray) -> np.ndarray:
-    """A complex array as a real one with a last axis of 2 (a view); any other array as it is."""
+    """Return a complex array as a real one with a last axis of 2 (a view); any other array as it is."""
     if out.dtype.kind != "c":
         return out
     real = out.real
@@ -217,21 +217,21 @@ def real_parts(out: np.ndarray) -> np.ndarray:
 
 
 def memory_axes(out: np.ndarray) -> list[int]:
-    """The axes of `out` in the order of its memory, the largest stride first."""
+    """Return the axes of `out` in the order of its memory, the largest stride first."""
     if out.flags.c_contiguous:
         return list(range(out.ndim))
     return sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
 
 
 def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """`values` on their way to `dtype`: float32 if that is a half type, since C++ converts in two steps."""
+    """Convert `values` to float32 on their way to a half `dtype`, since C++ converts in two steps."""
     if dtype.char in "eE" and values.dtype.char not in "?f":
         return values.astype(np.float32)
     return values
 
 
 def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block. Returns `out`.
+    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block, and return it.
 
     PyTorch does the same: a transposed array receives the transposed numbers.
     """

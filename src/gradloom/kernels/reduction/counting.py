@@ -13,32 +13,32 @@ from .sums import add, reduce
 
 # --- logic ----------------------------------------------------------------------------------------------------------
 def all(self):
-    """Whether all elements are true. As a bool, or as uint8 for uint8."""
+    """Return whether all elements are true: a bool, or uint8 for uint8."""
     return _logic(np.logical_and, self, None, False)
 
 
 def all_dim(self, dim, keepdim=False):
-    """Whether all elements along a dimension are true."""
+    """Return whether all elements along a dimension are true."""
     return _logic(np.logical_and, self, axes(dim, self.ndim), keepdim)
 
 
 def all_dims(self, dim=None, keepdim=False):
-    """Whether all elements over dimensions are true; () is no dimension, None all of them."""
+    """Return whether all elements over dimensions are true; () is no dimension, None all of them."""
     return _logic(np.logical_and, self, () if dim == () else axes(dim, self.ndim), keepdim)
 
 
 def any(self):
-    """Whether some element is true. As a bool, or as uint8 for uint8."""
+    """Return whether some element is true: a bool, or uint8 for uint8."""
     return _logic(np.logical_or, self, None, False)
 
 
 def any_dim(self, dim, keepdim=False):
-    """Whether some element along a dimension is true."""
+    """Return whether some element along a dimension is true."""
     return _logic(np.logical_or, self, axes(dim, self.ndim), keepdim)
 
 
 def any_dims(self, dim=None, keepdim=False):
-    """Whether some element over dimensions is true; () is no dimension, None all of them."""
+    """Return whether some element over dimensions is true; () is no dimension, None all of them."""
     return _logic(np.logical_or, self, () if dim == () else axes(dim, self.ndim), keepdim)
 
 
@@ -51,7 +51,7 @@ def _logic(ufunc, array, axis, keepdim):
 
 
 def count_nonzero(self, dim=None):
-    """The number of elements that are not zero, over one or more dimensions, all for None or ()."""
+    """Return the number of elements that are not zero, over one or more dimensions, all for None or ()."""
     axis = axes(dim, self.ndim)
     if axis is None:
         return np.asarray(np.count_nonzero(self))
@@ -59,7 +59,7 @@ def count_nonzero(self, dim=None):
 
 
 def bincount(self, weights=None, minlength=0):
-    """How often each of 0, 1, 2 ... occurs, or the sum of its weights.
+    """Count the occurrences of each of 0, 1, 2 ..., or add up their weights.
 
     Returns:
         int64; float32 for float32 weights, else float64 with weights. At least `minlength` long.
@@ -83,7 +83,7 @@ def bincount(self, weights=None, minlength=0):
 
 
 def histc(self, bins=100, min=0, max=0):
-    """How many elements lie in each of `bins` equal bins between `min` and `max`; other elements are not counted.
+    """Count the elements in each of `bins` equal bins between `min` and `max`; other elements are not counted.
 
     Equal limits stand for the least and the greatest element.
 
@@ -115,7 +115,7 @@ def _limits(array, low, high, name):
 
 
 def histogram(self, bins=100, range=None, weight=None, density=False):
-    """The weights of the elements in each of `bins` equal bins, and the edges of the bins.
+    """Return the weights of the elements in each of `bins` equal bins, and the edges of the bins.
 
     Args:
         range: two numbers; by default the least and the greatest element.
@@ -129,7 +129,7 @@ def histogram(self, bins=100, range=None, weight=None, density=False):
 
 
 def histogram_of_bins(self, bins, weight=None, density=False):
-    """As `histogram`, with bins of given edges."""
+    """Compute `histogram` with bins of given edges."""
     return _histogram(self, (bins,), weight, density)
 
 
@@ -147,7 +147,7 @@ _WEIGHT_SHAPE = (
 
 
 def histogramdd_edges(self, bins, range=None):
-    """The edges of equal bins for each of the last dimension's columns: a list of arrays."""
+    """Return the edges of equal bins for each of the last dimension's columns: a list of arrays."""
     if self.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     columns = self.shape[-1]
@@ -182,7 +182,7 @@ def _edges(column, bins, limits, position):
 
 
 def histogramdd(self, bins, weight=None, density=False):
-    """The weights of the rows in each cell of a grid.
+    """Return the weights of the rows in each cell of a grid.
 
     Args:
         self: (..., columns)

@@ -17,22 +17,22 @@ _NO_COMPLEX = "c"
 
 
 def max(self):
-    """The greatest element; NaN if there is one."""
+    """Return the greatest element; NaN if there is one."""
     return _extreme(np.maximum, "max", "max_all", self, None, False)
 
 
 def min(self):
-    """The least element; NaN if there is one."""
+    """Return the least element; NaN if there is one."""
     return _extreme(np.minimum, "min", "min_all", self, None, False)
 
 
 def amax(self, dim=(), keepdim=False):
-    """The greatest element over dimensions, all for ()."""
+    """Return the greatest element over dimensions, all for ()."""
     return _extreme(np.maximum, "amax", "max_values_cpu", self, axes(dim, self.ndim), keepdim)
 
 
 def amin(self, dim=(), keepdim=False):
-    """The least element over dimensions, all for ()."""
+    """Return the least element over dimensions, all for ()."""
     return _extreme(np.minimum, "amin", "min_values_cpu", self, axes(dim, self.ndim), keepdim)
 
 
@@ -43,7 +43,7 @@ def _extreme(ufunc, name, kernel, array, axis, keepdim):
 
 
 def aminmax(self, dim=None, keepdim=False):
-    """The least and the greatest element, of all or along a dimension."""
+    """Return the least and the greatest element, of all or along a dimension."""
     refuse("aminmax_cpu", self, _NO_COMPLEX)
     axis = axes(dim, self.ndim)
     if not self.size:
@@ -57,12 +57,12 @@ def aminmax(self, dim=None, keepdim=False):
 
 
 def argmax(self, dim=None, keepdim=False):
-    """Where the greatest element is, the first of several; in the flattened array if `dim` is None."""
+    """Return the position of the greatest element, the first of several; in the flattened array if `dim` is None."""
     return _position(np.argmax, "argmax", self, dim, keepdim)
 
 
 def argmin(self, dim=None, keepdim=False):
-    """Where the least element is, the first of several; in the flattened array if `dim` is None."""
+    """Return the position of the least element, the first of several; in the flattened array if `dim` is None."""
     return _position(np.argmin, "argmin", self, dim, keepdim)
 
 
@@ -78,18 +78,18 @@ def _position(find, name, array, dim, keepdim):
 
 
 def _ordered(array):
-    """bfloat16 as float32, which NumPy can compare and in which it knows NaN."""
+    """Convert bfloat16, which NumPy cannot compare and in which it does not know NaN, to float32."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def max_dim(self, dim, keepdim=False):
-    """The greatest element along a dimension, and the index of the first of them."""
+    """Return the greatest element along a dimension, and the index of the first of them."""
     refuse("max_cpu", self, _NO_COMPLEX)
     return _with_position(np.argmax, "max", self, dim, keepdim)
 
 
 def min_dim(self, dim, keepdim=False):
-    """The least element along a dimension, and the index of the first of them."""
+    """Return the least element along a dimension, and the index of the first of them."""
     refuse("min_cpu", self, _NO_COMPLEX)
     return _with_position(np.argmin, "min", self, dim, keepdim)
 
@@ -104,14 +104,14 @@ def _with_position(find, name, array, dim, keepdim):
 
 
 def taken(array, indices, axis, keepdim):
-    """(values, indices) where `indices` points into a dimension, which is dropped unless `keepdim`."""
+    """Return (values, indices) where `indices` points into a dimension, which is dropped unless `keepdim`."""
     values = array[indices] if array.ndim == 1 else np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
 # --- by rank -----------------------------------------------------------------------------------------------------
 def kthvalue(self, k, dim=-1, keepdim=False):
-    """The k-th smallest element along a dimension (k counts from 1), and its index.
+    """Return the k-th smallest element along a dimension (k counts from 1), and its index.
 
     Raises:
         RuntimeError: if there are fewer than `k` elements.
@@ -132,12 +132,12 @@ def _of_rank(array, rank, axis, keepdim):
 
 
 def median(self):
-    """The lower of the two middle elements, NaN if there is one or if there is no element."""
+    """Return the lower of the two middle elements, NaN if there is one or if there is no element."""
     return _median(self, ignore_nan=False)
 
 
 def nanmedian(self):
-    """The lower of the two middle elements of those that are not NaN."""
+    """Return the lower of the two middle elements of those that are not NaN."""
     return _median(self, ignore_nan=True)
 
 
@@ -156,7 +156,7 @@ def _median(array, ignore_nan):
 
 
 def median_dim(self, dim, keepdim=False):
-    """The lower of the two middle elements along a dimension and its index; the first NaN if there is one."""
+    """Return the lower of the two middle elements along a dimension and its index; the first NaN if there is one."""
     axis, ordered = _for_median(self, dim)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
@@ -170,7 +170,7 @@ def median_dim(self, dim, keepdim=False):
 
 
 def nanmedian_dim(self, dim, keepdim=False):
-    """The lower of the two middle elements that are not NaN along a dimension, and its index."""
+    """Return the lower of the two middle elements that are not NaN along a dimension, and its index."""
     axis, ordered = _for_median(self, dim)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
@@ -190,14 +190,14 @@ def _for_median(array, dim):
 
 
 def _of_ranks(array, ordered, rank, axis, keepdim):
-    """The elements of a rank that may differ from slice to slice."""
+    """Return the elements of a rank that may differ from slice to slice."""
     order = np.argsort(ordered, axis=axis, kind="stable")
     shape = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
     return taken(array, np.take_along_axis(order, np.broadcast_to(rank, shape), axis), axis, keepdim)
 
 
 def mode(self, dim=-1, keepdim=False):
-    """The most frequent element along a dimension, the least of several, and the index of its last occurrence."""
+    """Return the most frequent element along a dimension, the least of several, and the index of its last one."""
     axis = axes(dim, self.ndim)
     require_elements("mode", self, axis)
     refuse("mode_cpu", self, _NO_COMPLEX)
@@ -218,7 +218,8 @@ def mode(self, dim=-1, keepdim=False):
 
 
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
-    """Zeros of the shape `sizes`, with `grad` where `indices` along `dim` say that it came from.
+    """Return zeros of the shape `sizes`, with `grad` at the positions `indices` along `dim` that the reduction
+    selected.
 
     Args:
         grad, indices: the shape of a reduction over `dim`; without that dimension unless `keepdim`.

@@ -14,8 +14,8 @@ from .sums import along, total
 
 
 def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
-    """(sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero for
-    ord 0, the greatest and least magnitude for inf and -inf.
+    """Return (sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero
+    for ord 0, the greatest and least magnitude for inf and -inf.
 
     Raises:
         RuntimeError: for integers, for a `dtype` that is narrower or of another category, and for empty dimensions
@@ -39,7 +39,7 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
 
 
 def p_norm(x, p, axis, keepdim):
-    """The norm of a floating or complex array over NumPy's `axis`, in its real dtype."""
+    """Return the norm of a floating or complex array over NumPy's `axis`, in its real dtype."""
     if p == 2:
         if axis is None and not keepdim and x.flags.forc:
             flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F")
@@ -88,17 +88,17 @@ def _refuse_empty(array, p, axis):
 
 
 def norm(self, p=2, dtype=None):
-    """The vector norm of all elements."""
+    """Return the vector norm of all elements."""
     return vector_norm(self, 2 if p is None else p, None, False, dtype)
 
 
 def norm_dim(self, p, dim, keepdim=False, dtype=None):
-    """The vector norm over dimensions; `p` None is 2."""
+    """Return the vector norm over dimensions; `p` None is 2."""
     return vector_norm(self, 2 if p is None else p, dim, keepdim, dtype)
 
 
 def renorm(self, p, dim, maxnorm):
-    """Each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it.
+    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it.
 
     Raises:
         RuntimeError: for fewer than two dimensions, p <= 0 or maxnorm < 0.
@@ -121,7 +121,7 @@ _BLOCK = 1 << 22  # elements of differences held at once
 
 
 def dist(self, other, p=2):
-    """The p-norm of the difference of two arrays, which may broadcast."""
+    """Return the p-norm of the difference of two arrays, which may broadcast."""
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
@@ -135,7 +135,7 @@ def dist(self, other, p=2):
 
 
 def cdist(x1, x2, p, compute_mode=None):
-    """The p-norm distance of each row of `x1` to each row of `x2`.
+    """Return the p-norm distance of each row of `x1` to each row of `x2`.
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating, whose batch shapes broadcast.
@@ -173,7 +173,7 @@ def _floating(x1, x2):
 
 
 def euclidean(x1, x2):
-    """The distances of all rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, which rounding may make negative."""
+    """Return the distances of all rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, which rounding may make negative."""
     _floating(x1, x2)
     squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
     squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))

@@ -14,12 +14,12 @@ _WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products
 
 
 def cumsum(self, dim, dtype=None):
-    """The sum of the elements so far; integers add up in int64."""
+    """Return running sums along a dimension; integers add up in int64."""
     return _accumulate(np.add, self, dim, dtype, "cumsum_out_cpu")
 
 
 def cumprod(self, dim, dtype=None):
-    """The product of the elements so far; integers multiply in int64."""
+    """Return running products along a dimension; integers multiply in int64."""
     return _accumulate(np.multiply, self, dim, dtype, "cumprod_out_cpu")
 
 
@@ -36,12 +36,12 @@ def _accumulate(ufunc, array, dim, dtype, name):
 
 
 def cummax(self, dim):
-    """The greatest element so far, and the index of the last of them; NaN from the first one on."""
+    """Return the running maximum, and the index of its last occurrence; NaN from the first one on."""
     return _running(np.maximum, "cummax_cpu", self, dim)
 
 
 def cummin(self, dim):
-    """The least element so far, and the index of the last of them; NaN from the first one on."""
+    """Return the running minimum, and the index of its last occurrence; NaN from the first one on."""
     return _running(np.minimum, "cummin_cpu", self, dim)
 
 
@@ -62,7 +62,7 @@ def _running(ufunc, name, array, dim):
 
 
 def logcumsumexp(self, dim):
-    """log of the sum of the exponentials of the elements so far."""
+    """Return running log(sum(exp(x))) along a dimension."""
     refuse("logcumsumexp_out_cpu", self, "iub")
     axis = axes(dim, self.ndim)
     if axis is None or not self.size:
@@ -75,7 +75,7 @@ def logcumsumexp(self, dim):
 
 
 def _complex_logcumsumexp(x, axis):
-    """One step after the other: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
+    """Add one element after the other: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
     out = np.empty_like(x)
     source, target = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
     target[0] = total = source[0]

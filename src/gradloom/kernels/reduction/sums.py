@@ -39,7 +39,7 @@ def _ones(char: str, n: int) -> np.ndarray:
 
 
 def total(array: np.ndarray):
-    """The sum of all elements of a float32, float64 or complex array, in its dtype."""
+    """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
     flags = array.flags
     if array.size <= _BLOCK or not flags.forc:
         return add(array, None)
@@ -50,7 +50,7 @@ def total(array: np.ndarray):
 
 
 def _halved(rows: np.ndarray) -> np.ndarray:
-    """Each block of a row as one number: (m, n) becomes (m, n / _BLOCK)."""
+    """Sum each block of a row: (m, n) becomes (m, n / _BLOCK)."""
     m, n = rows.shape
     blocks = n // _BLOCK
     whole = blocks * _BLOCK
@@ -62,7 +62,7 @@ def _halved(rows: np.ndarray) -> np.ndarray:
 
 
 def along(array: np.ndarray, axis, keepdim: bool):
-    """The sum of a float32, float64 or complex array over some dimensions, in its dtype."""
+    """Return the sum of a float32, float64 or complex array over some dimensions, in its dtype."""
     if array.size <= _FEW or not array.flags.c_contiguous:
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
@@ -88,7 +88,7 @@ def _product(sizes) -> int:
 
 
 def _group(array: np.ndarray) -> np.ndarray:
-    """(outer, n, inner) summed over n: (outer, inner)."""
+    """Sum (outer, n, inner) over n: (outer, inner)."""
     outer, n, inner = array.shape
     char = array.dtype.char
     if inner == 1:
@@ -109,7 +109,7 @@ def _group(array: np.ndarray) -> np.ndarray:
 
 
 def _added(array, axis, keepdim):
-    """By NumPy, which adds pairwise along the innermost dimension only: long other dimensions are cut to blocks."""
+    """Add by NumPy, which is pairwise along the innermost dimension only: long other dimensions are cut to blocks."""
     if axis.__class__ is int and array.shape[axis] > _BLOCK and array.dtype.char in "fF":
         moved = np.moveaxis(array, axis, 0)
         array = np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
@@ -120,12 +120,12 @@ def _added(array, axis, keepdim):
 
 
 def sum_type(array: np.ndarray) -> np.dtype:
-    """The dtype of a sum or a product: int64 for integers."""
+    """Return the dtype of a sum or a product: int64 for integers."""
     return np.dtype(np.int64) if array.dtype.kind in "iub" else array.dtype
 
 
 def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
-    """The sum in the dtype `kind`; halves are kept in float32 until the end."""
+    """Return the sum in the dtype `kind`; halves are kept in float32 until the end."""
     if kind.kind == "b":
         return np.logical_or.reduce(array, axis, None, None, keepdim)
     half = is_half(kind)
@@ -171,12 +171,12 @@ def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
 
 
 def _kept(ufunc, array):
-    """The dtype to reduce in: the array's own, where NumPy would widen small integers."""
+    """Return the dtype to reduce in: the array's own, where NumPy would widen small integers."""
     return array.dtype if ufunc in _SEQUENTIAL else None
 
 
 def _columns(ufunc, array):
-    """The last dimension, by whole columns."""
+    """Reduce the last dimension by whole columns."""
     found = array[..., 0].copy()
     for i in range(1, array.shape[-1]):
         ufunc(found, array[..., i], out=found)
@@ -184,7 +184,7 @@ def _columns(ufunc, array):
 
 
 def _folded(ufunc, matrix):
-    """The rows of a contiguous matrix as one, by way of rows that are as wide as several of them."""
+    """Reduce the rows of a contiguous matrix to one, by way of rows that are as wide as several of them."""
     n, m = matrix.shape
     together = max(1, _WIDTH // m)
     whole = n // together * together
@@ -200,7 +200,7 @@ _TINY = 8  # elements, up to which Python adds faster than NumPy
 
 
 def sum(self, dtype=None):
-    """The sum of all elements; integers add up in int64."""
+    """Return the sum of all elements; integers add up in int64."""
     if dtype is None:
         kind = self.dtype
         if kind.char in "fdFD":
@@ -212,7 +212,7 @@ def sum(self, dtype=None):
 
 
 def sum_dim(self, dim=None, keepdim=False, dtype=None):
-    """The sum over dimensions, all for None or ()."""
+    """Return the sum over dimensions, all for None or ()."""
     axis = axes(dim, self.ndim)
     if dtype is None and self.dtype.char in "fdFD":
         return along(self, axis, keepdim)
@@ -220,7 +220,7 @@ def sum_dim(self, dim=None, keepdim=False, dtype=None):
 
 
 def mean(self, dtype=None):
-    """The mean of all elements.
+    """Return the mean of all elements.
 
     Raises:
         RuntimeError: for integers, unless `dtype` is a floating type.
@@ -231,7 +231,7 @@ def mean(self, dtype=None):
 
 
 def mean_dim(self, dim=None, keepdim=False, dtype=None):
-    """The mean over dimensions, all for None or ()."""
+    """Return the mean over dimensions, all for None or ()."""
     kind = self.dtype if dtype is None else dtype
     if kind.kind not in "fcV":
         what = "Input" if dtype is None else "Optional"
@@ -247,7 +247,7 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
 
 
 def nansum(self, dim=None, keepdim=False, dtype=None):
-    """The sum over dimensions with NaN counted as zero."""
+    """Return the sum over dimensions with NaN counted as zero."""
     if self.dtype.kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs")
     if self.dtype.kind in "fV":
@@ -256,12 +256,12 @@ def nansum(self, dim=None, keepdim=False, dtype=None):
 
 
 def prod(self, dtype=None):
-    """The product of all elements; integers multiply in int64."""
+    """Return the product of all elements; integers multiply in int64."""
     return _prod(self, None, False, dtype)
 
 
 def prod_dim(self, dim, keepdim=False, dtype=None):
-    """The product over one dimension."""
+    """Return the product over one dimension."""
     return _prod(self, axes(dim, self.ndim), keepdim, dtype)
 
 
@@ -280,7 +280,9 @@ def _prod(self, axis, keepdim, dtype):
 
 
 def logsumexp(self, dim, keepdim=False):
-    """log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to overflow."""
+    """Return log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to
+    overflow.
+    """
     kind = self.dtype
     x = self.astype(np.float32) if is_half(kind) else self
     axis = axes(dim, x.ndim)
@@ -302,7 +304,7 @@ def logsumexp(self, dim, keepdim=False):
 
 
 def trace(self):
-    """The sum of the diagonal of a matrix; integers add up in int64.
+    """Return the sum of the diagonal of a matrix; integers add up in int64.
 
     Raises:
         RuntimeError: if the array is no matrix.
@@ -314,27 +316,27 @@ def trace(self):
 
 
 def var(self, dim=None, correction=None, keepdim=False):
-    """The variance over dimensions, divided by the number of elements less `correction` (1 if None); real."""
+    """Return the variance over dimensions, divided by the number of elements less `correction` (1 if None); real."""
     return _moments("var", self, dim, correction, keepdim, "std and var")[0]
 
 
 def std(self, dim=None, correction=None, keepdim=False):
-    """The square root of the variance."""
+    """Return the square root of the variance."""
     return _moments("std", self, dim, correction, keepdim, "std and var")[0]
 
 
 def var_mean(self, dim=None, correction=None, keepdim=False):
-    """The variance and the mean."""
+    """Return the variance and the mean."""
     return _moments("var_mean", self, dim, correction, keepdim, "var_mean")
 
 
 def std_mean(self, dim=None, correction=None, keepdim=False):
-    """The standard deviation and the mean."""
+    """Return the standard deviation and the mean."""
     return _moments("std_mean", self, dim, correction, keepdim, "std_mean")
 
 
 def _moments(name, array, dim, correction, keepdim, refusing):
-    """(variance or standard deviation, mean).
+    """Return (variance or standard deviation, mean).
 
     Raises:
         RuntimeError: for integers.

@@ -21,7 +21,7 @@ from .._common.numbers import convertible
 
 
 def clone(self, memory_format=None):
-    """A copy; in the same order of strides unless a memory format is given."""
+    """Copy an array, in the same order of strides unless a memory format is given."""
     if memory_format is None or memory_format is preserve_format:
         if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
             return self.copy("K")
@@ -33,7 +33,7 @@ def clone(self, memory_format=None):
 
 
 def to_copy(self, dtype=None, memory_format=None):
-    """A copy in another dtype."""
+    """Copy an array to another dtype."""
     if dtype is not None and dtype is not self.dtype:
         self = convertible(self, dtype)
     if memory_format is None or memory_format is preserve_format:
@@ -47,7 +47,9 @@ def to_copy(self, dtype=None, memory_format=None):
 
 
 def _is_plain(array):
-    """Whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass over."""
+    """Return whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass
+    over.
+    """
     step = array.itemsize
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if stride != step:
@@ -93,7 +95,7 @@ _every, _slice = slice(None), slice
 
 
 def repeat(self, repeats):
-    """The array repeated along each dimension; `repeats` may have more dimensions than the array."""
+    """Return the array repeated along each dimension; `repeats` may have more dimensions than the array."""
     if len(repeats) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - self.ndim) + self.shape
@@ -104,7 +106,7 @@ def repeat(self, repeats):
 
 
 def repeat_interleave(repeats, output_size=None):
-    """0 repeats[0] times, then 1 repeats[1] times, and so on."""
+    """Return 0 repeats[0] times, then 1 repeats[1] times, and so on."""
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (np.int32, np.int64):
@@ -121,7 +123,7 @@ def repeat_interleave(repeats, output_size=None):
 
 
 def roll(self, shifts, dims=()):
-    """The elements moved along dimensions (along the flat array if none are given), the last ones coming first."""
+    """Shift the elements cyclically along dimensions (along the flat array if none are given)."""
     if not shifts:
         raise RuntimeError("`shifts` required")
     array = self if not self.ndim or suggested_format(self) is not None else np.ascontiguousarray(self)
@@ -135,7 +137,7 @@ def roll(self, shifts, dims=()):
 
 
 def flip(self, dims):
-    """The elements in reverse order along dimensions."""
+    """Reverse the order of the elements along dimensions."""
     flipped = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
     if self.flags.c_contiguous and 1 not in self.shape:
         return flipped.copy()
@@ -145,7 +147,7 @@ def flip(self, dims):
 
 
 def rot90(self, k=1, dims=(0, 1)):
-    """The array turned by k times 90 degrees, from the first of two dimensions towards the second."""
+    """Rotate by k times 90 degrees, from the first of two dimensions towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if self.ndim < 2:
@@ -162,21 +164,21 @@ def rot90(self, k=1, dims=(0, 1)):
 
 
 def tril(self, diagonal=0):
-    """Zeros above a diagonal of the last two dimensions."""
+    """Set the elements above a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
     return np.tril(np.ascontiguousarray(self), diagonal)
 
 
 def triu(self, diagonal=0):
-    """Zeros below a diagonal of the last two dimensions."""
+    """Set the elements below a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
     return np.triu(np.ascontiguousarray(self), diagonal)
 
 
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):
-    """The last dimension on a diagonal of two new dimensions, zeros elsewhere."""
+    """Put the last dimension on a diagonal of two new dimensions, zeros elsewhere."""
     ndim = self.ndim + 1
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
@@ -193,7 +195,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def constant_pad_nd(self, pad, value=0):
-    """The array with a number around it; `pad` has (before, after) for the last dimension, then for the one before.
+    """Pad with a number; `pad` has (before, after) for the last dimension, then for the one before.
 
     Negative amounts cut off.
     """
@@ -228,7 +230,7 @@ def constant_pad_nd(self, pad, value=0):
 
 # --- channels and pixels ----------------------------------------------------------------------------------
 def pixel_shuffle(self, upscale_factor):
-    """(..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
+    """Rearrange (..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
     _check_pixels("pixel_shuffle", self, upscale_factor, "upscale_factor")
     *batch, c, h, w = self.shape
     r = upscale_factor
@@ -242,7 +244,7 @@ def pixel_shuffle(self, upscale_factor):
 
 
 def pixel_unshuffle(self, downscale_factor):
-    """(..., C, H r, W r) to (..., C r r, H, W): blocks of pixels become channels."""
+    """Rearrange (..., C, H r, W r) to (..., C r r, H, W): blocks of pixels become channels."""
     _check_pixels("pixel_unshuffle", self, downscale_factor, "downscale_factor")
     *batch, c, h, w = self.shape
     r = downscale_factor
@@ -257,7 +259,7 @@ def pixel_unshuffle(self, downscale_factor):
 
 
 def channel_shuffle(self, groups):
-    """The channels (dimension 1) dealt out: one of each group, then the next of each, and so on."""
+    """Deal the channels (dimension 1) out: one of each group, then the next of each, and so on."""
     if self.ndim <= 2:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
     b, c, *rest = self.shape
@@ -270,7 +272,7 @@ def channel_shuffle(self, groups):
 
 
 def _fresh(rearranged, shape):
-    """A new contiguous array, also where the rearrangement happens to be a view."""
+    """Make a new contiguous array, also where the rearrangement happens to be a view."""
     return np.array(rearranged, order="C").reshape(shape)
 
 

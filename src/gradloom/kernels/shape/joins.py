@@ -11,7 +11,7 @@ from .copies import clone
 
 
 def cat(tensors, dim=0):
-    """Arrays one after the other along a dimension, in their common dtype; empty 1-d arrays are left out."""
+    """Concatenate arrays along a dimension, in their common dtype; empty 1-d arrays are left out."""
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
@@ -40,7 +40,7 @@ def cat(tensors, dim=0):
 
 
 def _new_like_all(arrays, shape, dtype):
-    """A new array, with the channels last in memory if all the arrays have them so."""
+    """Return a new array, with the channels last in memory if all the arrays have them so."""
     order = suggested_format(arrays[0])
     return new_array(shape, dtype, order if all(suggested_format(a) is order for a in arrays) else None)
 
@@ -59,7 +59,7 @@ def _length(first, array, dim, tensors):
 
 
 def stack(tensors, dim=0):
-    """Arrays of one shape side by side along a new dimension, in their common dtype."""
+    """Join arrays of one shape along a new dimension, in their common dtype."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0].shape
@@ -83,7 +83,7 @@ def stack(tensors, dim=0):
 
 
 def block_diag(tensors):
-    """Matrices along the diagonal of a matrix of zeros; vectors are rows."""
+    """Put matrices along the diagonal of a matrix of zeros; vectors are rows."""
     for i, a in enumerate(tensors):
         if a.ndim > 2:
             raise RuntimeError(
@@ -103,7 +103,7 @@ def block_diag(tensors):
 
 
 def common_dtype(arrays):
-    """The dtype that PyTorch's promotion gives several arrays: those with dimensions count before those without."""
+    """Return the dtype that PyTorch's promotion gives several arrays; those with dimensions count before 0-dim ones."""
     first = arrays[0].dtype
     for a in arrays:
         if a.dtype is not first:
@@ -127,28 +127,28 @@ _every, _slice = slice(None), slice
 
 
 def select_backward(grad_output, input_sizes, dim, index):
-    """Zeros of the input's shape with the gradient at `index` of `dim`."""
+    """Return zeros of the input's shape with the gradient at `index` of `dim`."""
     out = np.zeros(input_sizes, grad_output.dtype)
     out[(_every,) * wrap_dim(dim, len(input_sizes)) + (index,)] = grad_output
     return out
 
 
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
-    """Zeros of the input's shape with the gradient where the slice was."""
+    """Return zeros of the input's shape with the gradient where the slice was."""
     out = np.zeros(input_sizes, grad_output.dtype)
     out[(_every,) * wrap_dim(dim, len(input_sizes)) + (_slice(start, end, step),)] = grad_output
     return out
 
 
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
-    """Zeros of the input's shape with the gradient on the diagonal."""
+    """Return zeros of the input's shape with the gradient on the diagonal."""
     out = np.zeros(input_sizes, grad_output.dtype)
     views.diagonal(out, offset, dim1, dim2)[...] = grad_output
     return out
 
 
 def unfold_backward(grad_in, input_sizes, dim, size, step):
-    """Zeros of the input's shape to which the gradients of all windows are added."""
+    """Return zeros of the input's shape to which the gradients of all windows are added."""
     if not input_sizes:
         return grad_in.reshape(-1).sum(dtype=grad_in.dtype, keepdims=True)[0, ...]
     out = np.zeros(input_sizes, grad_in.dtype)
@@ -160,26 +160,27 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 
 
 def select_scatter(self, src, dim, index):
-    """A copy of `self` with `src` at `index` of `dim`."""
+    """Return a copy of `self` with `src` at `index` of `dim`."""
     out = _in_place_copy(self)
     return _replaced(out, views.select(out, dim, index), src)
 
 
 def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
-    """A copy of `self` with `src` in a slice."""
+    """Return a copy of `self` with `src` in a slice."""
     out = _in_place_copy(self)
     return _replaced(out, views.slice(out, dim, start, end, step), src)
 
 
 def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
-    """A copy of `self` with `src` on a diagonal."""
+    """Return a copy of `self` with `src` on a diagonal."""
     out = _in_place_copy(self)
     return _replaced(out, views.diagonal(out, offset, dim1, dim2), src)
 
 
 def _in_place_copy(self):
-    """A copy of the whole memory, in which the result is where `self` is: at its offset, with its strides. Where
-    elements share memory, a dense copy."""
+    """Copy the whole memory, and return the view that lies in it as `self` does. Where elements share memory, make a
+    dense copy.
+    """
     if self.base is None or not self.size or type(self) is not np.ndarray:
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
@@ -201,7 +202,7 @@ def _replaced(out, part, src):
 
 
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
-    """A copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
+    """Return a copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
     from ...memory.ownership import offset_in_elements, strided_view
 
     out = _in_place_copy(self)

@@ -12,12 +12,12 @@ _every, _slice = slice(None), slice
 
 
 def reshape_view(array, shape):
-    """A view of another shape. Raises ValueError if there is none."""
+    """Return a view of another shape. Raises ValueError if there is none."""
     return array.reshape(shape, copy=False)
 
 
 def _reshape_view_of_2_0(array, shape):
-    """The same with NumPy 2.0, whose reshape always copies where it must."""
+    """Do what `reshape_view` does with NumPy 2.0, whose reshape always copies where it must."""
     seen = array.view()
     try:
         seen.shape = shape
@@ -31,7 +31,7 @@ if np.lib.NumpyVersion(np.__version__) < "2.1.0":
 
 
 def view(self, size):
-    """A view of another shape; one size may be -1.
+    """Return a view of another shape; one size may be -1.
 
     Raises:
         RuntimeError: if the elements do not fit, or the strides do not allow it.
@@ -54,12 +54,12 @@ def view(self, size):
 
 
 def reshape_alias(self, size, stride):
-    """A view of another shape; the strides are those that `view` finds."""
+    """Return a view of another shape; the strides are those that `view` finds."""
     return view(self, size)
 
 
 def view_dtype(self, dtype):
-    """The same bytes as elements of another dtype; the last dimension shrinks or grows with the element's size."""
+    """Reinterpret the bytes as another dtype; the last dimension shrinks or grows with the element's size."""
     if type(self) is not np.ndarray:
         bit = "conjugate view tensors" if self.conj_bit else "tensors with negative bit set"
         raise RuntimeError(f"torch.Tensor.view is not supported for {bit} when converting to a different dtype.")
@@ -95,7 +95,7 @@ def view_dtype(self, dtype):
 
 
 def expand(self, size, implicit=False):
-    """A view with dimensions of size 1 repeated; -1 keeps a size."""
+    """Return a view with dimensions of size 1 repeated; -1 keeps a size."""
     old_shape, old_strides = self.shape, self.strides
     lead = len(size) - len(old_shape)
     if lead < 0:
@@ -147,7 +147,7 @@ def expand(self, size, implicit=False):
 
 
 def permute(self, dims):
-    """A view with the dimensions in another order."""
+    """Return a view with the dimensions in another order."""
     if len(dims) != self.ndim:
         raise RuntimeError(
             f"permute(): number of dimensions in the tensor input does not match the length of the "
@@ -164,19 +164,19 @@ def permute(self, dims):
 
 
 def transpose(self, dim0, dim1):
-    """A view with two dimensions swapped."""
+    """Return a view with two dimensions swapped."""
     ndim = self.ndim
     dim0, dim1 = wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
     return self.swapaxes(dim0, dim1) if ndim else self[...]
 
 
 def t(self):
-    """The transpose of a matrix; vectors and scalars stay as they are."""
+    """Return the transpose of a matrix; vectors and scalars stay as they are."""
     return _transposed(self, "t()")
 
 
 def t_in_place(self):
-    """As `t`, with the name of the in-place operator in its error."""
+    """Transpose like `t`, with the name of the in-place operator in its error."""
     return _transposed(self, "t_()")
 
 
@@ -187,29 +187,29 @@ def _transposed(self, name):
 
 
 def alias(self):
-    """A view of everything."""
+    """Return a view of everything."""
     return self[...]
 
 
 def squeeze(self):
-    """A view without the dimensions of size 1."""
+    """Return a view without the dimensions of size 1."""
     return self.squeeze()
 
 
 def squeeze_dim(self, dim):
-    """A view without dimension `dim`, if its size is 1."""
+    """Return a view without dimension `dim`, if its size is 1."""
     dim = wrap_dim(dim, self.ndim)
     return self.squeeze(dim) if self.ndim and self.shape[dim] == 1 else self[...]
 
 
 def squeeze_dims(self, dim):
-    """A view without those of the given dimensions whose size is 1."""
+    """Return a view without those of the given dimensions whose size is 1."""
     dims = wrap_dims(dim, self.ndim)
     return self.squeeze(tuple([d for d in dims if self.shape[d] == 1])) if self.ndim else self[...]
 
 
 def unsqueeze(self, dim):
-    """A view with a dimension of size 1 inserted."""
+    """Return a view with a dimension of size 1 inserted."""
     dim = wrap_dim(dim, self.ndim + 1)
     shape = self.shape
     if self.flags.c_contiguous:
@@ -220,13 +220,13 @@ def unsqueeze(self, dim):
 
 
 def _restrided(array, shape, byte_strides):
-    """A view with other strides from the same start."""
+    """Return a view with other strides from the same start."""
     item = array.itemsize
     return strided_view(array, shape, [s // item for s in byte_strides], offset_in_elements(array))
 
 
 def as_strided(self, size, stride, storage_offset=None):
-    """A view of the memory of `self`; sizes, strides and offset in elements."""
+    """Return a view of the memory of `self`; sizes, strides and offset in elements."""
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if storage_offset is not None and storage_offset < 0:
@@ -235,7 +235,7 @@ def as_strided(self, size, stride, storage_offset=None):
 
 
 def select(self, dim, index):
-    """A view of the part at `index` of dimension `dim`."""
+    """Return a view of the part at `index` of dimension `dim`."""
     if not self.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, self.ndim)
@@ -248,7 +248,7 @@ def select(self, dim, index):
 
 
 def slice(self, dim=0, start=None, end=None, step=1):
-    """A view of the indices start, start + step, ... below end of one dimension; bounds are clamped."""
+    """Return a view of the indices start, start + step, ... below end of one dimension; bounds are clamped."""
     if not self.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if step <= 0:
@@ -257,7 +257,7 @@ def slice(self, dim=0, start=None, end=None, step=1):
 
 
 def unfold(self, dimension, size, step):
-    """A view of all windows of `size` indices of a dimension, `step` apart; the window is a new last dimension."""
+    """Return a view of all windows of `size` indices of a dimension, `step` apart, as a new last dimension."""
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if step <= 0:
@@ -274,7 +274,7 @@ def unfold(self, dimension, size, step):
 
 
 def diagonal(self, offset=0, dim1=0, dim2=1):
-    """A view of a diagonal of two dimensions, which comes last."""
+    """Return a view of a diagonal of two dimensions, which comes last."""
     ndim = self.ndim
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
@@ -286,7 +286,7 @@ def diagonal(self, offset=0, dim1=0, dim2=1):
 
 
 def unbind(self, dim=0):
-    """A view of each index of one dimension."""
+    """Return a view of each index of one dimension."""
     if not self.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     lead = (_every,) * wrap_dim(dim, self.ndim)
@@ -294,7 +294,7 @@ def unbind(self, dim=0):
 
 
 def split(self, split_size, dim=0):
-    """Views of consecutive parts of one dimension, `split_size` long; the last may be shorter."""
+    """Return views of consecutive parts of one dimension, `split_size` long; the last may be shorter."""
     if not self.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if split_size < 0:
@@ -309,7 +309,7 @@ def split(self, split_size, dim=0):
 
 
 def split_with_sizes(self, split_sizes, dim=0):
-    """Views of consecutive parts of one dimension, each as long as told."""
+    """Return views of consecutive parts of one dimension, of the given lengths."""
     if not self.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     lead = (_every,) * wrap_dim(dim, self.ndim)
@@ -334,17 +334,17 @@ def split_with_sizes(self, split_sizes, dim=0):
 # The memory is shared all the same; it is autograd that does not hear of it, and counts versions of each part apart.
 # What has a conjugate or negative bit is resolved.
 def unsafe_split(self, split_size, dim=0):
-    """As `split`, not as views."""
+    """Split like `split`, into copies."""
     return split(np.asarray(self), split_size, dim)
 
 
 def unsafe_split_with_sizes(self, split_sizes, dim=0):
-    """As `split_with_sizes`, not as views."""
+    """Split like `split_with_sizes`, into copies."""
     return split_with_sizes(np.asarray(self), split_sizes, dim)
 
 
 def narrow_copy(self, dim, start, length):
-    """A copy of `length` indices of a dimension from `start` on."""
+    """Copy `length` indices of a dimension from `start` on."""
     from .._common.dims import wrap_dim
 
     if not self.ndim:
