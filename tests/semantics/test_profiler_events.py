@@ -431,7 +431,7 @@ def test_nothing_is_left_behind(gradloom):
 
 
 def test_blocks_want_texts(gradloom):
-    with pytest.raises(TypeError, match="takes texts, but got int"):
+    with pytest.raises(TypeError, match="takes strings, got int"):
         gradloom.profiler.record_function(3)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..dispatch.state import state
-from ..profiler.config import _ExperimentalConfig as _ExperimentalConfig
+from ..profiler.options import _ExperimentalConfig as _ExperimentalConfig
 from ..profiler.session import ProfilerActivity as ProfilerActivity
 
 __all__ = [

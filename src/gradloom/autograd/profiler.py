@@ -34,7 +34,7 @@ if not TYPE_CHECKING:
         if name == "_is_profiler_enabled":
             return state.profiler is not None
         if name == "_ExperimentalConfig":
-            from ..profiler.config import _ExperimentalConfig
+            from ..profiler.options import _ExperimentalConfig
 
             return _ExperimentalConfig
         if name in ("ProfilerActivity", "kineto_available", "DeviceType"):

@@ -31,7 +31,11 @@ _BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_cal
 
 
 def _is_between(code) -> bool:
-    return code in _BETWEEN or code.co_qualname.startswith("evaluate") and code.co_filename.endswith("recorder.py")
+    return (
+        code in _BETWEEN
+        or code.co_qualname.startswith("Recorder.evaluate")
+        and code.co_filename.endswith("recorder.py")
+    )
 
 
 def explain(error: Exception, loop) -> None:

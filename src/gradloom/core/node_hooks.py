@@ -44,9 +44,7 @@ def run(node, grads: list, edges: tuple) -> tuple:
         The gradients that go on to the next nodes.
     """
     if state.profiler is not None:
-        from ..profiler.recorder import evaluate
-
-        return evaluate(node, grads, edges, run_hooked, apply_node)
+        return state.profiler.evaluate(node, grads, edges, run_hooked, apply_node)
     return run_hooked(node, grads, edges, apply_node)
 
 

@@ -1,4 +1,4 @@
-"""gradloom.profiler: what ran, when, how often and for how long; as in torch.profiler.
+"""Record which operators and nodes run, when and for how long; the API of torch.profiler.
 
 with gradloom.profiler.profile(record_shapes=True) as prof:
     loss = net(x).sum()
@@ -9,14 +9,15 @@ prof.export_chrome_trace("trace.json")
 
 from __future__ import annotations
 
-from .config import _ExperimentalConfig as _ExperimentalConfig
 from .events import DeviceType as DeviceType
-from .handlers import (
+from .options import (
     ExecutionTraceObserver as ExecutionTraceObserver,
+    ProfilerAction as ProfilerAction,
+    _ExperimentalConfig as _ExperimentalConfig,
+    schedule as schedule,
     tensorboard_trace_handler as tensorboard_trace_handler,
 )
 from .recorder import record_function as record_function
-from .schedule import ProfilerAction as ProfilerAction, schedule as schedule
 from .session import (
     ProfilerActivity as ProfilerActivity,
     _KinetoProfile as _KinetoProfile,
@@ -39,5 +40,5 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether profilers can write traces: they always can."""
+    """Return True: a profiler can write traces."""
     return True

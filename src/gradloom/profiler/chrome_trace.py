@@ -1,7 +1,7 @@
-"""Traces in the JSON format that chrome://tracing, Perfetto and TensorBoard read.
+"""Write traces in the JSON format that chrome://tracing, Perfetto and TensorBoard read.
 
-A complete event (`"ph": "X"`) for each call, nested by their times; an arrow (`"s"` to `"f"`) from each forward call to
-the node that it made; an instant event (`"i"`) for each change of memory.
+Each call is a complete event (`"ph": "X"`); viewers nest them by time. An arrow (`"s"` to `"f"`) leads from each
+forward call to the node that it made. Each change of memory is an instant event (`"i"`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, cast
 
-from .conversion import makes_node
-from .events import BACKWARD_FUNCTION, FunctionEvent
+from .events import BACKWARD_FUNCTION, FunctionEvent, makes_node
 
 
 def write_trace(
@@ -27,11 +26,11 @@ def write_trace(
     """Write events as a trace.
 
     Args:
-        path: of the file; compressed if it ends in .gz.
+        path: the file; compressed if it ends in .gz.
         events: the events.
-        header: what stands before the events: options of the profile and the user's metadata.
-        native_ids: what the system calls the threads that events number.
-        memory: instant events to write as well.
+        header: entries before the events: options of the profile and the user's metadata.
+        native_ids: number of a thread -> its id in the operating system.
+        memory: instant events to add.
 
     Raises:
         OSError: if the file cannot be written.
@@ -68,7 +67,7 @@ def _is_shown(event: FunctionEvent) -> bool:
 
 
 def _names(pid: int, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
-    """Metadata events: what viewers write beside the rows."""
+    """Yield the metadata events that label the rows."""
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python"}}
     yield {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": "CPU"}}
     for number, native in sorted(threads.items()):
@@ -117,7 +116,7 @@ def _complete(event: FunctionEvent, pid: int, threads: dict[int, int]) -> dict[s
 
 
 def _arrows(events: list[FunctionEvent], pid: int, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
-    """From the forward call that made a node, the last one with its number before the node ran, to each of its runs."""
+    """Yield an arrow for each run of a node, from the last earlier forward call with its sequence number."""
     makers: dict[int, FunctionEvent] = {}
     number = 0
     for event in sorted(events, key=lambda e: e.time_range.start):

@@ -1,37 +1,41 @@
-"""A profile that was taken: records while it runs, and what can be asked of it afterwards."""
+"""A finished profile: turns the records of a Recorder into events, and answers questions about them."""
 
 from __future__ import annotations
 
 import json
+import uuid
+import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..core.user_stack import is_ours
 from .chrome_trace import write_trace
-from .conversion import events_of
 from .event_list import EventList
-from .events import FunctionEventAvg
-from .recorder import Recorder
+from .events import BACKWARD_FUNCTION, USER_SCOPE, FunctionEvent, FunctionEventAvg, makes_node
+from .recorder import Record, Recorder
 
 if TYPE_CHECKING:
     from typing import Self
 
+STEP = "ProfilerStep#"
+
 
 class profile:
-    """A profile of what runs in a `with` block. `gradloom.profiler.profile` is the newer way, with steps.
+    """Profile a `with` block. `gradloom.profiler.profile` is the newer API; it has steps.
 
     Args:
         enabled: False for a profile that does nothing.
-        use_cuda, use_device: other devices, of which there are none here: the profile is of the CPU, with a warning.
+        use_cuda, use_device: devices other than the CPU warn; the CPU is profiled instead.
         use_kineto: has no effect.
         use_cpu: must be True.
-        record_shapes: note shapes, types and values of arguments.
-        with_flops: estimate floating point operations.
-        profile_memory: note what results allocate, and when it is freed.
-        with_stack: note where in the user's code each call is.
+        record_shapes: record the shapes, types and values of arguments.
+        with_flops: estimate floating-point operations.
+        profile_memory: record the memory that results allocate, and when it is freed.
+        with_stack: record the call stack of the user's code.
         with_modules: has no effect, as in PyTorch.
-        experimental_config: with `capture_overload_names`, events have the overloads of their operators.
-        acc_events: entering it again adds to its events.
-        custom_trace_id_callback: makes the trace's id.
+        experimental_config: `capture_overload_names` gives events the overloads of their operators.
+        acc_events: entering the profile again adds to its events.
+        custom_trace_id_callback: returns the trace's id.
         post_processing_timeout_s, activity_filters: have no effect.
     """
 
@@ -76,8 +80,6 @@ class profile:
         self._finished: list[Recorder] = []
         self._events: EventList | None = None
         if use_cuda or use_device not in (None, "cpu"):
-            import warnings
-
             warnings.warn(
                 f"{(use_device or 'cuda').upper()} is not available, disabling its profiling: this profile "
                 "is of the CPU",
@@ -105,8 +107,6 @@ class profile:
         self._recorder = self._events = None
 
     def _prepare_trace(self) -> None:
-        import uuid
-
         self.entered = True
         self.trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
 
@@ -117,15 +117,15 @@ class profile:
         self._recorder.attach()
 
     def _cancel(self) -> None:
-        """Record nothing after all."""
+        """Discard the running record."""
         self._recorder = None
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
-        """Pause recording, or go on.
+        """Pause or resume recording.
 
         Args:
             enabled: whether to record.
-            activities: what; only the CPU has an effect.
+            activities: the activities concerned; only the CPU has an effect.
         """
         if self._recorder is not None and any(getattr(activity, "name", "") == "CPU" for activity in activities):
             self._recorder.detach()
@@ -134,13 +134,13 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
-        """The events, as an EventList; empty before the block has been left.
+        """The events; empty until the block is left.
 
         Raises:
             RuntimeError: if the profile is not enabled.
         """
         if not self.enabled:
-            raise RuntimeError("this profile was made with enabled=False: it has no events")
+            raise RuntimeError("this profile was created with enabled=False: it has no events")
         if self._events is None:
             overloads = bool(getattr(self.experimental_config, "capture_overload_names", False))
             found = EventList(profile_memory=self.profile_memory, with_flops=self.with_flops)
@@ -154,7 +154,7 @@ class profile:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The sum of the events' own times, in microseconds."""
+        """Sum of the events' self times, in microseconds."""
         return self.function_events.self_cpu_time_total
 
     def __str__(self) -> str:
@@ -173,12 +173,7 @@ class profile:
         header: str | None = None,
         top_level_events_only: bool = False,
     ) -> str:
-        """The events as a table; see EventList.table.
-
-        Args:
-            sort_by, row_limit, header, top_level_events_only: which rows, in which order, and a line above them.
-            max_src_column_width, max_name_column_width, max_shapes_column_width: limits of columns.
-        """
+        """Return the events as a table; the arguments are those of EventList.table."""
         return self.function_events.table(
             sort_by,
             row_limit,
@@ -195,8 +190,8 @@ class profile:
         """Write the events as a trace for chrome://tracing and Perfetto.
 
         Args:
-            path: of the file; compressed if it ends in .gz.
-            metadata: more to write, name -> JSON.
+            path: the file; compressed if it ends in .gz.
+            metadata: more entries, name -> JSON.
             use_python_export: has no effect.
         """
         header: dict[str, Any] = {"trace_id": self.trace_id}
@@ -213,14 +208,14 @@ class profile:
         write_trace(path, self.function_events, header=header, native_ids=ids, memory=memory)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks, for programs that draw flame graphs.
+        """Write stacks for flame graph programs; see EventList.export_stacks.
 
         Args:
-            path: of the file.
-            metric: what is written behind each stack.
+            path: the file.
+            metric: the time to write with each stack.
 
         Raises:
-            AssertionError: if the profile was not made with `with_stack`.
+            AssertionError: without `with_stack`.
         """
         if not self.with_stack:
             raise AssertionError("export_stacks() requires with_stack=True")
@@ -229,20 +224,16 @@ class profile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One row for each name; see EventList.key_averages.
-
-        Args:
-            group_by_input_shape, group_by_stack_n, group_by_overload_name: what else tells rows apart.
-        """
+        """Return one average per name; the arguments are those of EventList.key_averages."""
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
-        """The sums over all events."""
+        """Return the sums over all events."""
         return self.function_events.total_average()
 
 
 def _memory_events(recorder: Recorder) -> list[dict[str, Any]]:
-    """The changes of memory as a trace has them."""
+    """Return the changes of memory as events of a trace."""
     changes = recorder.allocations.changes if recorder.allocations is not None else ()
     return [
         {
@@ -262,3 +253,75 @@ def _memory_events(recorder: Recorder) -> list[dict[str, Any]]:
         }
         for change in changes
     ]
+
+
+def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
+    """Return the events of a closed recorder, as a tree.
+
+    Args:
+        recorder: the recorder.
+        overload_names: whether events have the overloads of their operators.
+    """
+    totals = _memory_totals(recorder.records)
+    threads = {r.sequence_nr: r.thread for r in recorder.records if makes_node(r)}
+    texts: dict = {}
+    events = EventList(profile_memory=recorder.allocations is not None, with_flops=recorder.flops)
+    for number, record in enumerate(recorder.records, 1):
+        arguments = record.arguments
+        event = FunctionEvent(
+            id=number,
+            name=f"{STEP[:-1]}*" if record.name.startswith(STEP) else record.name,
+            trace_name=record.name,
+            overload_name=record.overload if overload_names else "",
+            thread=record.thread,
+            start_us=(record.start - recorder.start) / 1000,
+            end_us=((record.end or 0) - recorder.start) / 1000,
+            fwd_thread=_forward_thread(record, threads),
+            sequence_nr=record.sequence_nr,
+            scope=record.scope,
+            input_shapes=[] if arguments is None else arguments.flat_shapes,
+            structured_input_shapes=[] if arguments is None else arguments.shapes,
+            structured_input_strides=[] if arguments is None else arguments.strides,
+            input_dtypes=[] if arguments is None else arguments.types,
+            concrete_inputs=[] if arguments is None else arguments.values,
+            kwinputs=record.keywords or {},
+            stack=_stack_texts(record.stack, texts),
+            cpu_memory_usage=totals[id(record)],
+            flops=record.flops,
+            is_user_annotation=record.scope == USER_SCOPE,
+            activity_type="user_annotation" if record.scope == USER_SCOPE else "cpu_op",
+        )
+        events.append(event)
+    events._build_tree()
+    return events
+
+
+def _memory_totals(records: list[Record]) -> dict[int, int]:
+    """Return {id of a record: bytes allocated in it and in the records inside it}."""
+    totals = {id(record): record.allocated for record in records}
+    for record in reversed(records):  # a record is made after the one it lies in
+        if record.parent is not None and id(record.parent) in totals:
+            totals[id(record.parent)] += totals[id(record)]
+    return totals
+
+
+def _forward_thread(record: Record, threads: dict[int, int]) -> int:
+    if record.sequence_nr < 0 or makes_node(record):
+        return 0
+    is_node = record.scope == BACKWARD_FUNCTION or record.name.startswith("autograd::engine::")
+    return threads.get(record.sequence_nr, record.thread) if is_node else 0
+
+
+def _stack_texts(stack, texts: dict) -> list[str]:
+    """Return the calls of the user's code in a stack, innermost first, each as `file(line): function`."""
+    if stack is None:
+        return []
+    found = []
+    for code, line in stack:
+        place = id(code), line  # the code object of a wrapper may hold unhashable constants
+        text = texts.get(place)
+        if text is None:
+            text = texts[place] = "" if is_ours(code) else f"{code.co_filename}({line}): {code.co_name}"
+        if text:
+            found.append(text)
+    return found

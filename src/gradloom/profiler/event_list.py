@@ -1,10 +1,12 @@
-"""Lists of events: how they lie inside each other, averages, tables, exports."""
+"""EventList: the events of a profile as a tree, with averages, tables and exports."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .chrome_trace import write_trace
 from .events import BACKWARD_FUNCTION, DeviceType, FunctionEvent, FunctionEventAvg
+from .table import build_table
 
 
 class EventList(list):
@@ -12,9 +14,9 @@ class EventList(list):
 
     Args:
         args: the events.
-        use_device: None: everything ran on the CPU.
+        use_device: None: all events ran on the CPU.
         profile_memory: whether tables show memory.
-        with_flops: whether tables show floating point operations.
+        with_flops: whether tables show floating-point operations.
     """
 
     def __init__(
@@ -25,7 +27,7 @@ class EventList(list):
         self._tree_built = False
 
     def _build_tree(self) -> None:
-        """Find the parent of each event, merge calls that only pass on, and give nodes their forward call's stack."""
+        """Set parents, merge calls that only delegate, and give nodes the stacks of their forward calls."""
         _nest(self)
         _merge_repeated(self)
         _hand_on_stacks(self)
@@ -36,7 +38,7 @@ class EventList(list):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The sum of the events' own times, in microseconds."""
+        """Sum of the events' self times, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
     def table(
@@ -50,24 +52,22 @@ class EventList(list):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """The events as a table.
+        """Return the events as a table.
 
         Args:
-            sort_by: an attribute by which rows are sorted, largest first, such as `cpu_time_total`,
-                `self_cpu_time_total`, `cpu_memory_usage` or `count`; default: the order of the events.
-            row_limit: how many rows at most; -1 for all.
-            max_src_column_width, max_name_column_width, max_shapes_column_width: limits of the columns for source
-                lines, names and shapes; None for as wide as needed.
+            sort_by: attribute to sort rows by, largest first, such as `cpu_time_total`, `self_cpu_time_total`,
+                `cpu_memory_usage` or `count`; default: the order of the events.
+            row_limit: maximum number of rows; -1 for all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: maximum widths of the columns for
+                source lines, names and shapes; None for as wide as needed.
             header: a line above the table.
-            top_level_events_only: leave out what ran inside other events.
-            time_unit: "s", "ms" or "us" for all times; default: as it suits each.
+            top_level_events_only: omit events that ran inside other events.
+            time_unit: "s", "ms" or "us" for all times; default: chosen per time.
 
         Raises:
             AttributeError: if events have no attribute `sort_by`.
             ValueError: for another time_unit.
         """
-        from .table import build_table
-
         widths = {"name": max_name_column_width, "shapes": max_shapes_column_width, "source": max_src_column_width}
         return build_table(
             self,
@@ -84,15 +84,15 @@ class EventList(list):
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One FunctionEventAvg for each name.
+        """Return one FunctionEventAvg per name.
 
         Args:
-            group_by_input_shapes: one for each name and shapes of inputs.
-            group_by_stack_n: one for each name and innermost n calls of the user's.
-            group_by_overload_name: one for each name and overload.
+            group_by_input_shapes: also distinguish the shapes of inputs.
+            group_by_stack_n: also distinguish the innermost n calls of the user's code.
+            group_by_overload_name: also distinguish overloads.
 
         Raises:
-            AssertionError: for a list of which the tree was not built, such as one that was made by hand.
+            AssertionError: for a list that is not a tree, such as one made by hand.
         """
         if not self._tree_built:
             raise AssertionError("Expected tree to be built before calling key_averages: a profile's own list has it")
@@ -118,7 +118,7 @@ class EventList(list):
         )
 
     def total_average(self) -> FunctionEventAvg:
-        """The sums over all events, as one average with the key `Total`."""
+        """Return the sums over all events, as one average with the key `Total`."""
         total = FunctionEventAvg()
         for event in self:
             total.add(event)
@@ -130,22 +130,20 @@ class EventList(list):
         """Write the events as a trace for chrome://tracing and Perfetto, with arrows from forward to backward.
 
         Args:
-            path: of the file; compressed if it ends in .gz.
+            path: the file; compressed if it ends in .gz.
         """
-        from .chrome_trace import write_trace
-
         write_trace(path, self)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """The metrics that export_stacks takes."""
+        """Return the metrics that export_stacks accepts."""
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks with what was spent there, one per line, as programs that draw flame graphs read them.
+        """Write each stack and its time on one line, the format of flame graph programs.
 
         Args:
-            path: of the file.
-            metric: what is written behind each stack, of supported_export_stacks_metrics().
+            path: the file.
+            metric: the time to write; one of supported_export_stacks_metrics().
 
         Raises:
             ValueError: for another metric.
@@ -162,7 +160,7 @@ class EventList(list):
 
 
 def _nest(events: EventList) -> None:
-    """Set parents and children: an event's parent is the shortest of its thread that it lies in."""
+    """Set parents and children: an event's parent is the shortest event of its thread that contains it."""
     threads: dict[Any, list[FunctionEvent]] = {}
     for event in events:
         if not event.is_async and event.device_type is DeviceType.CPU:
@@ -179,9 +177,9 @@ def _nest(events: EventList) -> None:
 
 
 def _merge_repeated(events: EventList) -> None:
-    """Drop an event that is all there is inside another of the same name; what lies in it moves up."""
+    """Drop an event that is the only child of one of the same name; its children move up."""
     dropped = set()
-    for event in reversed(events):  # innermost first, so that a row of them ends as its outermost
+    for event in reversed(events):  # innermost first, so that a chain of them collapses to its outermost
         parent = event.cpu_parent
         if parent is not None and parent.name == event.name and len(parent.cpu_children) == 1:
             parent.cpu_children, parent.kernels = event.cpu_children, event.kernels
@@ -193,14 +191,14 @@ def _merge_repeated(events: EventList) -> None:
 
 
 def _node_around(event: FunctionEvent | None) -> FunctionEvent | None:
-    """The node in whose backward an event ran; itself for a node."""
+    """Return the node in whose backward an event ran; a node returns itself."""
     while event is not None and event.scope != BACKWARD_FUNCTION:
         event = event.cpu_parent
     return event
 
 
 def _hand_on_stacks(events: EventList) -> None:
-    """Where the user's code was is, for a node and what runs in it, where the forward call was that made the node."""
+    """Give a node, and the events inside it, the stack of the forward call that made the node."""
     nodes = {id(event): node for event in events if (node := _node_around(event)) is not None}
     forward: dict[tuple, list[str]] = {}
     for event in events:

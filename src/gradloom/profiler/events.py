@@ -1,20 +1,23 @@
-"""Events as users see them: one call (`FunctionEvent`), and all calls of one name (`FunctionEventAvg`).
+"""Events as users see them: one call (`FunctionEvent`), or all calls of one name (`FunctionEventAvg`).
 
-Times are in microseconds, memory is in bytes. An event's totals include what happened inside it; what the events inside
-it do not account for is its own: `self_cpu_time_total`, `self_cpu_memory_usage`.
+Times are in microseconds, memory is in bytes. An event's totals include its children; `self_cpu_time_total` and
+`self_cpu_memory_usage` do not.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-# What kind of code an event was: at::RecordScope's numbers.
+if TYPE_CHECKING:
+    from .recorder import Record
+
+# Scopes of events, with at::RecordScope's numbers.
 FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7
 
 
 class DeviceType(enum.Enum):
-    """Where an event ran. Everything here runs on the CPU; the others are for code that names them."""
+    """The device of an event. All events are of the CPU; the other members exist for code that names them."""
 
     CPU = 0
     CUDA = 1
@@ -26,23 +29,23 @@ class DeviceType(enum.Enum):
 
 
 class Interval:
-    """When an event ran: `start` and `end`, in microseconds."""
+    """The `start` and `end` of an event, in microseconds."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start = start
         self.end = end
 
     def elapsed_us(self) -> float:
-        """The length of the interval, in microseconds."""
+        """Return the length of the interval, in microseconds."""
         return self.end - self.start
 
     def contains(self, other: Interval) -> bool:
-        """Whether another interval lies in this one."""
+        """Return whether another interval lies in this one."""
         return self.start <= other.start < self.end and other.end <= self.end
 
 
 class Kernel(NamedTuple):
-    """What an event started on another device."""
+    """A kernel that an event started on another device."""
 
     name: str
     device: int
@@ -50,7 +53,7 @@ class Kernel(NamedTuple):
 
 
 def format_time(microseconds: float, unit: str | None = None) -> str:
-    """A time for people: `12.000us`, `3.100ms`, `2.000s`; in the unit that was asked for, if one was."""
+    """Format a time: `12.000us`, `3.100ms`, `2.000s`; in `unit` if it is given."""
     if unit is None:
         unit = "s" if microseconds >= 1e6 else "ms" if microseconds >= 1e3 else "us"
     return f"{microseconds / {'s': 1e6, 'ms': 1e3, 'us': 1}[unit]:.3f}{unit}"
@@ -61,7 +64,7 @@ def _formatted(name):
 
 
 class FormattedTimesMixin:
-    """The times of an event as text, and the mean time of a call."""
+    """The times of an event as text, and the mean time per call."""
 
     count: int
     cpu_time_total: float
@@ -90,24 +93,24 @@ class FunctionEvent(FormattedTimesMixin):
 
     Args:
         id: number of the event.
-        name: `aten::mul`, `MulBackward0`, or what record_function was given.
+        name: `aten::mul`, `MulBackward0`, or the name given to record_function.
         thread: number of the thread that ran it.
-        start_us, end_us: when, in microseconds since the profile began.
-        overload_name: the operator's overload, if the profile captures those.
+        start_us, end_us: microseconds since the profile began.
+        overload_name: the operator's overload, if the profile captures overloads.
         fwd_thread: for a node, the thread of the forward call that made it; else 0.
-        input_shapes: shape of each argument, `[]` for what is no tensor.
-        stack: the user's calls, innermost first.
+        input_shapes: shape of each argument; `[]` if it is not a tensor.
+        stack: the calls of the user's code, innermost first.
         scope: 0 for operators, 1 for nodes, 7 for record_function.
-        cpu_memory_usage: bytes allocated in it, less those freed.
-        sequence_nr: links an operator with the node that it made; -1 for none.
-        trace_name: its name in a trace, if that differs.
-        flops: estimate of its floating point operations.
-        concrete_inputs: the arguments that are no tensors; None for those that are.
-        structured_input_shapes, structured_input_strides: like input_shapes, with a list for a list of tensors.
+        cpu_memory_usage: bytes allocated less bytes freed.
+        sequence_nr: links an operator to the node that it made; -1 for none.
+        trace_name: name in a trace, if different.
+        flops: estimated number of floating-point operations.
+        concrete_inputs: the value of each argument that is not a tensor; None for tensors.
+        structured_input_shapes, structured_input_strides: per argument, a list of lists for a list of tensors.
         input_dtypes: the type of each argument.
-        is_user_annotation: whether record_function made it.
+        is_user_annotation: whether record_function made the event.
 
-    The other arguments say what belongs to other devices and machines, and keep their defaults here.
+    The other arguments describe other devices and machines, and keep their defaults here.
     """
 
     id: int
@@ -194,7 +197,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def key(self) -> str:
-        """The name under which averages and tables show it."""
+        """The name in averages and tables."""
         return self.name
 
     @property
@@ -204,12 +207,12 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds that none of its children account for."""
+        """Microseconds not spent in its children."""
         return self._own("cpu_time_total")
 
     @property
     def self_cpu_memory_usage(self) -> int:
-        """Bytes that none of its children account for."""
+        """Bytes not allocated in its children."""
         return self._own("cpu_memory_usage")  # type: ignore[return-value]
 
     device_time_total = self_device_time_total = self_device_memory_usage = 0  # type: ignore[assignment]
@@ -220,7 +223,7 @@ class FunctionEvent(FormattedTimesMixin):
         return getattr(self, total) - sum(getattr(child, total) for child in self.cpu_children)
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Add an event that ran directly inside this one.
+        """Add an event that ran directly inside this one as a child.
 
         Args:
             child: the event.
@@ -229,7 +232,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Say in which event this one ran.
+        """Set the event inside which this one ran.
 
         Args:
             parent: the event.
@@ -259,15 +262,20 @@ def _check_event(what: str, event) -> None:
         raise AssertionError(f"{what} of an event must be a FunctionEvent, but got {type(event).__name__}")
 
 
+def makes_node(event: Record | FunctionEvent) -> bool:
+    """Return whether an event is a forward call that may have made the node of its sequence number."""
+    return event.sequence_nr >= 0 and event.scope == FUNCTION and not event.name.startswith("autograd::engine::")
+
+
 class FunctionEventAvg(FormattedTimesMixin):
-    """The calls of one name together: how many, and the sums of their times and memory."""
+    """All calls of one name: their number, and the sums of their times and memory."""
 
     flops: int
 
     self_cpu_percent: Any = -1
     total_cpu_percent: Any = -1
     total_device_percent: Any = -1
-    # Those of the first event that is added. What averages were asked to ignore is blanked afterwards.
+    # Taken from the first event added; key_averages clears those that it does not group by.
     _COPIED = (
         "key",
         "node_id",
@@ -313,13 +321,13 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.device_type = DeviceType.CPU
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or the sums of others of the same name.
+        """Add an event, or an average, of the same name.
 
         Args:
-            other: what is added.
+            other: the event or average.
 
         Raises:
-            AssertionError: if its name is another.
+            AssertionError: if its name differs.
         """
         if self.key is None:
             for name in self._COPIED:

@@ -1,16 +1,16 @@
-"""What runs while a profile is taken: notes when each operator, node and marked block began and ended.
+"""Recorder: note when each operator, node and marked block begins and ends.
 
 Note [Profiling]
-A thread that is profiled has a Recorder in `state.profiler` and the bit INTERCEPT in its flags. The bit lets wrappers
-hand their calls to `interception.intercept`, which asks `answer` first, and lets the engine run nodes by `hooks.run`,
-which comes here, too. `record_function`, optimizers and custom functions look at `state.profiler`. Where there is none,
-operators and nodes do nothing for it: they look at their flags in any case.
+A profiled thread has a Recorder in `state.profiler` and the bit INTERCEPT in its flags. The bit makes wrappers hand
+their calls to `interception.intercept`, which asks `answer` first, and makes the engine run nodes by `node_hooks.run`,
+which calls `Recorder.evaluate`. `record_function`, optimizers and custom functions look at `state.profiler`. Without a
+profiler, operators and nodes do no extra work: they test their flags in any case.
 
-While code runs, a Record is all that is made of a call. Events with names, shapes and stacks as text are made of the
-records when somebody first asks for them.
+While code runs, each call makes only a Record. Events with names, shapes and stacks as text are made from the records
+on first use.
 
-A forward call and the node that it made are linked by the node's sequence number: a call is given the number that the
-next node will get. Of several calls with the same number the last one made the node.
+The node's sequence number links a forward call to the node that it made: a call gets the number that the next node
+will have. Of several calls with the same number, the last one made the node.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING, Any, cast
 from ..core import node as nodes
 from ..core.accumulate_grad import AccumulateGrad
 from ..core.node_hooks import validated
+from ..core.user_stack import current_stack
 from ..dispatch import interception
 from ..dispatch.state import GRAD_OFF, state
-from .arguments import Arguments, operator_name
+from .details import Allocations, Arguments, estimate_flops, operator_name
 from .events import BACKWARD_FUNCTION, FUNCTION, USER_SCOPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .allocations import Allocations
-
 _clock = time.perf_counter_ns
+MEMORY_EVENT = "[memory]"
 _NOT_NUMBERED = 1 << 60  # nodes that belong to no operator have sequence numbers above this
 
 
 class Record:
-    """One call while it runs, and what is known of it afterwards. Times are in nanoseconds."""
+    """One call. Times are in nanoseconds."""
 
     name: str
     overload: str
@@ -78,13 +78,13 @@ class Record:
 
 
 class Recorder:
-    """Collects the records of the thread that starts it, and of threads that go on with its backward passes.
+    """Collects the records of the thread that starts it, and of threads that continue its backward passes.
 
     Args:
-        shapes: note the shapes, types and values of arguments.
-        memory: note what results allocate, and when it is freed.
-        stack: note where in the user's code a call is.
-        flops: estimate floating point operations.
+        shapes: record the shapes, types and values of arguments.
+        memory: record the memory that results allocate, and when it is freed.
+        stack: record the call stack of the user's code.
+        flops: estimate floating-point operations.
     """
 
     shapes: bool
@@ -97,14 +97,12 @@ class Recorder:
         self.shapes, self.stack, self.flops = shapes, stack, flops
         self.records: list[Record] = []
         self.open: list[Record] = []
-        self.outer: Recorder | None = None  # one that was recording this thread before, and goes on with it
+        self.outer: Recorder | None = None  # the recorder that was attached before, which continues to record
         self.threads: dict[int, int] = {}  # identity of a thread -> its number, from 1
         self.native_ids: dict[int, int] = {}
         self.wall_start, self.start = time.time_ns(), _clock()
-        self.allocations: Allocations | None = None
+        self.allocations = Allocations(self) if memory else None
         if memory:
-            from .allocations import Allocations
-
             self.allocations = Allocations(self)
         self._thread: dict[str, Any] | None = None
 
@@ -117,7 +115,7 @@ class Recorder:
         interception.attend()
 
     def detach(self) -> None:
-        """Record no more. It may be another thread that says so, and others may have begun to record meanwhile."""
+        """Stop recording. Another thread may call this, and other recorders may have been attached since."""
         thread = self._thread
         if thread is None:
             return
@@ -133,17 +131,17 @@ class Recorder:
             inner.outer = self.outer
 
     def begin(self, name: str, scope: int = FUNCTION, sequence_nr: int = -1) -> Record:
-        """A call begins.
+        """Begin the record of a call.
 
         Args:
-            name: how events call it.
-            scope: what kind of code it is.
-            sequence_nr: of the node that it is, or that it may make.
+            name: name of its event.
+            scope: FUNCTION, BACKWARD_FUNCTION or USER_SCOPE.
+            sequence_nr: sequence number of the node that it is or may make.
         """
         thread = self.threads.get(threading.get_ident()) or self._number_thread()
         record = Record(name, scope, sequence_nr, thread, self.open[-1] if self.open else None)
         if self.stack:
-            record.stack = _user_stack()
+            record.stack = current_stack(2)
         self.records.append(record)
         self.open.append(record)
         if self.outer is not None:
@@ -151,7 +149,7 @@ class Recorder:
         return record
 
     def begin_operator(self, call: interception.Call) -> Record:
-        """A call of an operator begins."""
+        """Begin the record of an operator's call."""
         name, overload = _name_of(call.wrapper)
         record = self.begin(name, FUNCTION, -1 if state.flags & GRAD_OFF else next_sequence_nr())
         record.overload = overload
@@ -160,28 +158,35 @@ class Recorder:
         while recorder is not None and twin is not None:
             recorder.describe(twin, call.args)
             if recorder.flops:
-                from .flops import estimate
-
-                twin.flops = estimate(name, call.args)
+                twin.flops = estimate_flops(name, call.args)
             recorder, twin = recorder.outer, twin.twin
         return record
 
     def describe(self, record: Record, arguments: Any, keywords: dict[str, Any] | None = None) -> None:
-        """Note the arguments of a call, if that was asked for."""
+        """Record the arguments of a call, if `shapes` is set."""
         if self.shapes:
             record.arguments = Arguments(arguments)
             record.keywords = keywords
 
     def allocated(self, record: Record | None, arguments: Any, result: Any) -> None:
-        """Note the memory that a call's result brought, if that was asked for."""
+        """Record the memory that a call's result allocated, if `memory` is set."""
         recorder: Recorder | None = self
         while recorder is not None and record is not None:
             if recorder.allocations is not None:
                 recorder.allocations.note(record, arguments, result)
             recorder, record = recorder.outer, record.twin
 
+    def memory_record(self) -> Record | None:
+        """Return the record that freed memory belongs to: the open call, or a new one if no call is open."""
+        if self.open or not self.records:
+            return self.open[-1] if self.open else None
+        record = Record(MEMORY_EVENT, FUNCTION, -1, self.records[-1].thread, None)
+        record.end = record.start
+        self.records.append(record)
+        return record
+
     def end(self, record: Record) -> None:
-        """A call ends, and with it those inside it that an exception left open."""
+        """End a call, and the calls inside it that an exception left open."""
         end = _clock()
         recorder: Recorder | None = self
         while recorder is not None:
@@ -195,8 +200,39 @@ class Recorder:
                 return
             recorder, record = recorder.outer, record.twin
 
+    def evaluate(
+        self, node: Any, grads: list, edges: Any, run: Callable[..., tuple], apply: Callable[..., tuple]
+    ) -> tuple:
+        """Record a node of a backward pass: one event for all the engine does for it, one for the node itself.
+
+        Args:
+            node, grads, edges: see `node_hooks.run`.
+            run: runs the node and its hooks; takes `apply` as its last argument.
+            apply: calls the node.
+        """
+        name = node.name()
+        number = node._sequence_nr()
+        number = number if number < _NOT_NUMBERED else -1
+
+        def apply_recorded(node, grads, edges):
+            record = self.begin(name, BACKWARD_FUNCTION, number)
+            self.describe(record, grads)
+            try:
+                outputs = apply(node, grads, edges)
+                if node.__class__ is AccumulateGrad:
+                    self.allocated(record, None, node.variable._grad)
+                return outputs
+            finally:
+                self.end(record)
+
+        record = self.begin(f"autograd::engine::evaluate_function: {name}", FUNCTION, number)
+        try:
+            return validated(node, run(node, grads, edges, apply_recorded))
+        finally:
+            self.end(record)
+
     def close(self) -> None:
-        """Nothing more is recorded: what still runs ends now, and memory is not watched any longer."""
+        """Stop recording, end open calls, and stop tracking memory."""
         self.detach()
         end = _clock()
         for record in self.records:
@@ -212,7 +248,7 @@ class Recorder:
         return number
 
 
-_names: dict[Any, tuple[str, str]] = {}  # wrapper -> its operator's names; as many as there are operators
+_names: dict[Any, tuple[str, str]] = {}  # wrapper -> operator_name(wrapper); bounded by the number of operators
 
 
 def _name_of(wrapper) -> tuple[str, str]:
@@ -223,18 +259,12 @@ def _name_of(wrapper) -> tuple[str, str]:
 
 
 def next_sequence_nr() -> int:
-    """The sequence number that the next node will get, without taking it."""
+    """Return the sequence number that the next node will get, without using it."""
     return int(repr(cast("Any", nodes.next_sequence_nr).__self__)[len("count(") : -1])
 
 
-def _user_stack() -> list[tuple[Any, int]]:
-    from ..core.user_stack import current_stack
-
-    return current_stack(3)
-
-
 def answer(call: interception.Call) -> Any:
-    """Note an intercepted call, and pass it on."""
+    """Record an intercepted call, and pass it on."""
     recorder: Recorder | None = state.profiler
     if recorder is None:
         return NotImplemented
@@ -247,55 +277,24 @@ def answer(call: interception.Call) -> Any:
     return result
 
 
-def evaluate(node: Any, grads: list, edges: Any, run: Callable[..., tuple], apply: Callable[..., tuple]) -> tuple:
-    """Run a node in a backward pass that is profiled: one event for all that the engine does, one for the node itself.
-
-    Args:
-        node, grads, edges: as for `hooks.run`.
-        run: does what `hooks.run` does, calling `apply` for the node itself.
-        apply: calls the node.
-    """
-    recorder = cast("Recorder", state.profiler)
-    name = node.name()
-    number = node._sequence_nr()
-    number = number if number < _NOT_NUMBERED else -1
-
-    def apply_recorded(node, grads, edges):
-        record = recorder.begin(name, BACKWARD_FUNCTION, number)
-        recorder.describe(record, grads)
-        try:
-            outputs = apply(node, grads, edges)
-            if node.__class__ is AccumulateGrad:
-                recorder.allocated(record, None, node.variable._grad)
-            return outputs
-        finally:
-            recorder.end(record)
-
-    record = recorder.begin(f"autograd::engine::evaluate_function: {name}", FUNCTION, number)
-    try:
-        return validated(node, run(node, grads, edges, apply_recorded))
-    finally:
-        recorder.end(record)
-
-
 class record_function:
-    """Marks a block, or a function that is decorated with it, in profiles; without a profiler it does nothing.
+    """Mark a block, or each call of a decorated function, in profiles. Without a profiler it does nothing.
 
     Args:
-        name: what profiles call it.
-        args: a text that they show with it.
+        name: name of the event.
+        args: a text to record with it.
 
     Raises:
-        TypeError: if either is no str.
+        TypeError: if either is not a str.
     """
 
-    _unseen = 0  # how often it was entered while no profiler ran
+    _unseen = 0  # number of open blocks that were entered without a profiler
     _seen: tuple[tuple[Recorder, Record], ...] = ()
 
     def __init__(self, name: str, args: str | None = None) -> None:
         if not isinstance(name, str) or not (args is None or isinstance(args, str)):
             raise TypeError(
-                f"record_function(name, args=None) takes texts, but got {type(name).__name__} and {type(args).__name__}"
+                f"record_function(name, args=None) takes strings, got {type(name).__name__} and {type(args).__name__}"
             )
         self.name = name
         self.args = args
@@ -319,7 +318,7 @@ class record_function:
             raise AssertionError("Expected record to be set: a record_function must be entered before it is left")
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with each of its calls marked."""
+        """Return the function with each of its calls marked."""
         import functools
 
         @functools.wraps(function)
@@ -337,7 +336,7 @@ class record_function:
 
 
 def mark(recorder: Recorder, name: str, args: str | None = None) -> Record:
-    """Begin a block that the user marked."""
+    """Begin the record of a block that the user marked."""
     record = recorder.begin(name, USER_SCOPE)
     if args is not None:
         recorder.describe(record, (args,))

@@ -1,14 +1,16 @@
-"""`gradloom.profiler.profile`: what is recorded, in which steps, and what is done with it."""
+"""`gradloom.profiler.profile`: record the steps that a schedule selects, and export them."""
 
 from __future__ import annotations
 
 import enum
+import json
+import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .collected import profile as _Collected
+from .options import ProfilerAction, always
 from .recorder import record_function
-from .schedule import ProfilerAction, always
 
 if TYPE_CHECKING:
     from typing import Self
@@ -19,7 +21,7 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class ProfilerActivity(enum.Enum):
-    """What a profiler can look at. CPU is what there is here; the others are for code that names them."""
+    """Kinds of activity. gradloom records CPU; the other members exist for code that names them."""
 
     CPU = 0
     XPU = 1
@@ -30,7 +32,7 @@ class ProfilerActivity(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What profilers can look at here: the CPU."""
+    """Return the activities that gradloom records: the CPU's."""
     return {ProfilerActivity.CPU}
 
 
@@ -50,23 +52,23 @@ def _chosen(activities) -> set[ProfilerActivity]:
 
 
 class _KinetoProfile:
-    """A profile without a schedule: `start` and `stop`, or its parts.
+    """A profiler without a schedule: `start` and `stop`, or their parts.
 
     Args:
-        activities: members of ProfilerActivity; what is not the CPU has no events here.
-        record_shapes: note shapes, types and values of arguments.
-        profile_memory: note what results allocate, and when it is freed.
-        with_stack: note where in the user's code each call is.
-        with_flops: estimate floating point operations.
-        with_modules: accepted; as in PyTorch, modules are not recorded.
-        experimental_config: with `capture_overload_names`, events have the overloads of their operators.
+        activities: members of ProfilerActivity; only the CPU has events.
+        record_shapes: record the shapes, types and values of arguments.
+        profile_memory: record the memory that results allocate, and when it is freed.
+        with_stack: record the call stack of the user's code.
+        with_flops: estimate floating-point operations.
+        with_modules: has no effect, as in PyTorch.
+        experimental_config: `capture_overload_names` gives events the overloads of their operators.
         execution_trace_observer: its start() and stop() are called with the profiler's.
-        acc_events: keep the events of former cycles.
-        custom_trace_id_callback: makes the id of each cycle's trace.
-        post_processing_timeout_s: accepted; events are always complete.
+        acc_events: keep the events of earlier cycles.
+        custom_trace_id_callback: returns the id of each cycle's trace.
+        post_processing_timeout_s: has no effect.
 
     Raises:
-        AssertionError: if `activities` names none.
+        AssertionError: if `activities` has no valid member.
     """
 
     record_shapes: bool
@@ -103,7 +105,7 @@ class _KinetoProfile:
         self._preset: dict[str, str] = {}  # of all traces
 
     def prepare_trace(self) -> None:
-        """Get ready to record a trace."""
+        """Prepare to record a trace."""
         if self.profiler is None or not self.acc_events:
             self.profiler = _Collected(
                 use_cpu=True,
@@ -120,7 +122,7 @@ class _KinetoProfile:
         self._metadata = {}
 
     def start_trace(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         if self.execution_trace_observer:
             self.execution_trace_observer.start()
         self._collected("starting trace")._start_trace()
@@ -136,7 +138,7 @@ class _KinetoProfile:
         self._collected("stopping trace").__exit__(None, None, None)
 
     def start(self) -> None:
-        """Get ready and record."""
+        """Prepare and start recording."""
         self.prepare_trace()
         self.start_trace()
 
@@ -152,7 +154,7 @@ class _KinetoProfile:
         return self.profiler
 
     def events(self) -> EventList:
-        """The events of the last cycle.
+        """Return the events of the last cycle.
 
         Raises:
             AssertionError: if nothing was started.
@@ -162,12 +164,12 @@ class _KinetoProfile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One row for each name of the last cycle; see EventList.key_averages.
+        """Return one average per name for the last cycle; see EventList.key_averages.
 
         Args:
-            group_by_input_shape: one for each name and shapes of inputs; for that `record_shapes` is needed.
-            group_by_stack_n: one for each name and innermost n calls of the user's; for that `with_stack` is needed.
-            group_by_overload_name: one for each name and overload.
+            group_by_input_shape: also distinguish the shapes of inputs; needs `record_shapes`.
+            group_by_stack_n: also distinguish the innermost n calls of the user's code; needs `with_stack`.
+            group_by_overload_name: also distinguish overloads.
 
         Raises:
             AssertionError: if nothing was started.
@@ -179,8 +181,8 @@ class _KinetoProfile:
         """Write the last cycle as a trace for chrome://tracing and Perfetto.
 
         Args:
-            path: of the file; compressed if it ends in .gz.
-            use_python_export: accepted; there is no other way here.
+            path: the file; compressed if it ends in .gz.
+            use_python_export: has no effect.
 
         Raises:
             AssertionError: if nothing was started.
@@ -188,11 +190,11 @@ class _KinetoProfile:
         self._collected("exporting chrome trace").export_chrome_trace(path, {**self._preset, **self._metadata})
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write the stacks of the last cycle, for programs that draw flame graphs.
+        """Write the stacks of the last cycle for flame graph programs; see EventList.export_stacks.
 
         Args:
-            path: of the file.
-            metric: what is written behind each stack.
+            path: the file.
+            metric: the time to write with each stack.
 
         Raises:
             AssertionError: if nothing was started, or without `with_stack`.
@@ -200,31 +202,22 @@ class _KinetoProfile:
         self._collected("exporting stacks").export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Not there: which category (gradient, parameter, activation) memory belongs to is not recorded.
-
-        Args:
-            path, device: where to, and of which device.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Raise NotImplementedError: the category of memory (gradient, parameter, activation) is not recorded."""
         raise NotImplementedError(
-            "export_memory_timeline() is not there in gradloom. A trace of a profile with "
-            "profile_memory=True has the memory in use over time: export_chrome_trace()"
+            "gradloom has no export_memory_timeline(). With profile_memory=True, the trace of "
+            "export_chrome_trace() shows the memory in use over time"
         )
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Write a text into the next trace.
+        """Add a text to the next trace.
 
         Args:
             key, value: its name, and the text.
         """
-        import json
-
         self.add_metadata_json(key, json.dumps(value))
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Write a value into the next trace.
+        """Add a JSON value to the next trace.
 
         Args:
             key, value: its name, and the value as JSON.
@@ -232,7 +225,7 @@ class _KinetoProfile:
         self._metadata[key] = value
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """Write a value into every trace of this profiler.
+        """Add a JSON value to every trace of this profiler.
 
         Args:
             key, value: its name, and the value as JSON.
@@ -240,48 +233,47 @@ class _KinetoProfile:
         self._preset[key] = value
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
-        """Pause recording, or go on.
+        """Pause or resume recording.
 
         Args:
             enable: whether to record.
-            activities: what; only ProfilerActivity.CPU has an effect.
+            activities: the activities concerned; only ProfilerActivity.CPU has an effect.
         """
         if self.profiler is not None:
             self.profiler.toggle_collection_dynamic(enable, activities)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """Let a function make the ids of traces.
+        """Set the function that makes the ids of traces.
 
         Args:
-            callback: takes nothing and returns a str.
+            callback: takes no arguments and returns a str.
         """
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str | None:
-        """The id of the last trace; None before the first."""
+        """Return the id of the last trace; None before the first."""
         return None if self.profiler is None else self.profiler.trace_id
 
 
 class profile(_KinetoProfile):
-    """A profile of what runs in a `with` block, or between start() and stop().
+    """Profile a `with` block, or the code between start() and stop().
 
         with profile(record_shapes=True) as prof:
             net(x).sum().backward()
         print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
 
     Args:
-        schedule: a function from the number of a step to a ProfilerAction, such as `schedule(...)` makes; step() goes
-            on to the next step. Without it everything is recorded.
+        schedule: a function from the number of a step to a ProfilerAction, such as the result of `schedule(...)`;
+            step() begins the next step. Default: record everything.
         on_trace_ready: called with the profiler at the end of each cycle.
-        use_cuda: an old way to name an activity; warns.
-        activities, record_shapes, profile_memory, with_stack, with_flops, with_modules: as for _KinetoProfile: what is
-            recorded.
+        use_cuda: deprecated; warns.
+        activities, record_shapes, profile_memory, with_stack, with_flops, with_modules: see _KinetoProfile.
         experimental_config, execution_trace_observer, acc_events, custom_trace_id_callback, post_processing_timeout_s:
-            as for _KinetoProfile.
+            see _KinetoProfile.
 
     Raises:
-        AssertionError: if `activities` names none.
-        TypeError: if the schedule cannot be called.
+        AssertionError: if `activities` has no valid member.
+        TypeError: if the schedule is not callable.
     """
 
     step_num: int
@@ -306,8 +298,6 @@ class profile(_KinetoProfile):
         post_processing_timeout_s: float | None = None,
     ) -> None:
         if use_cuda is not None:
-            import warnings
-
             warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
         super().__init__(
             activities=activities,
@@ -342,12 +332,12 @@ class profile(_KinetoProfile):
         self.stop()
 
     def start(self) -> None:
-        """Begin with the first step."""
+        """Begin the first step."""
         self._change(ProfilerAction.NONE, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
-        """End the last step; a trace that is being recorded is ready with that."""
+        """End the last step, and hand over the trace if one is being recorded."""
         self._end_step()
         if self.current_action is ProfilerAction.WARMUP:
             self._collected("stopping trace")._cancel()
@@ -356,7 +346,7 @@ class profile(_KinetoProfile):
             self._finish()
 
     def step(self) -> None:
-        """Go on to the next step, and do what the schedule says for it."""
+        """Begin the next step, with the action that the schedule gives it."""
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -375,10 +365,8 @@ class profile(_KinetoProfile):
             self.step_rec_fn = None
 
     def _change(self, before: ProfilerAction, now: ProfilerAction) -> None:
-        """Do what lies between the actions of two steps."""
+        """Start and stop recording between the actions of two steps."""
         if before is ProfilerAction.RECORD and now not in _RECORDING:
-            import warnings
-
             warnings.warn(
                 f"Incorrect schedule: RECORD followed by {now.name}. The last step of a cycle must be "
                 "RECORD_AND_SAVE; this trace is handed over now",

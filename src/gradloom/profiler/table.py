@@ -1,4 +1,4 @@
-"""The table of a profile, with PyTorch's columns."""
+"""Format a profile as a table with PyTorch's columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIXES = ("", "K", "M", "G", "T", "P")
 
 
 class Column(NamedTuple):
-    """A column: its title, its width, the text for an event, and the side that text is aligned to."""
+    """A column: its title and width, a function from an event to its text, and the alignment of the text."""
 
     title: str
     width: int
@@ -34,7 +34,7 @@ def build_table(
     memory: bool,
     flops: bool,
 ) -> str:
-    """The text of the table; see EventList.table."""
+    """Return the text of the table; see EventList.table."""
     if time_unit not in (None, "s", "ms", "us"):
         raise ValueError(f"time_unit must be 's', 'ms' or 'us', but got {time_unit!r}")
     if not events:
@@ -121,7 +121,7 @@ def _columns(events, total, widths, time_unit, memory, flops) -> list[Column]:
 
 
 def _flops_column(events) -> list[Column]:
-    """A column in the unit of which the smallest number of operations is at least one; none if there are no numbers."""
+    """Make the column of operations, in the largest unit in which the smallest number is at least one."""
     counts = [event.flops for event in events if event.flops]
     if not counts:
         return []
@@ -136,7 +136,7 @@ def _flops_column(events) -> list[Column]:
 
 
 def _further_calls(columns: list[Column], event) -> list[str]:
-    """The lines below an event for the rest of its stack, and an empty one behind them."""
+    """Return the lines below an event: the rest of its stack and an empty line."""
     if columns[-1].title != "Source Location":
         return []
     empty = [""] * (len(columns) - 1)
@@ -158,12 +158,12 @@ def _cut_left(text: str, width: int) -> str:
 
 
 def format_share(part: float, total: float) -> str:
-    """A part of a total for people: `12.50%`; `NaN` of nothing."""
+    """Format a share of a total: `12.50%`; `NaN` if the total is 0."""
     return f"{part * 100 / total:.2f}%" if total else "NaN"
 
 
 def format_memory(count: int) -> str:
-    """A number of bytes for people: `12 B`, `1.50 MB`; negative for memory that was given back."""
+    """Format a number of bytes: `12 B`, `1.50 MB`; negative for freed memory."""
     for power, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
         if abs(count) >= 1024**power:
             return f"{count / 1024**power:.2f} {unit}"
