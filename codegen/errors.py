@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from gradloom.schema import shorten as shorten
+
 _MARGIN = 60
 _WIDTH = 150
 MAX_ERRORS = 50  # of one run; nobody reads more, and finding hints takes time
-
-
-def shorten(word: str, limit: int = 60) -> str:
-    """Put a quoted word of a message on one line of at most `limit` characters."""
-    word = " ".join(word.split())
-    return word if len(word) <= limit else word[: limit - 3] + "..."
 
 
 def printable(text: str) -> str:

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 
 from ..errors import SpecError
 from ..reading.text import Text
-from ..schema import Argument, FunctionSchema
-from ..schema.types import is_data_model_name
+from ..schema import Argument, FunctionSchema, is_data_model_name
 
 # What a generated module imports or defines besides its operators.
 MODULE_NAMES = frozenset(

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..operators.keys import Batch
 from ..operators.native_functions import NativeFunction
-from ..schema import FunctionSchema
-from ..schema.types import Base
+from ..schema import Base, FunctionSchema
 from ..wrappers.wrappers import Wrapper
 
 

@@ -8,29 +8,35 @@ In: the text of a schema. Out: a `FunctionSchema`. The stage is `parse`:
     schema.argument("alpha").default_value       # 1
     str(schema.as_out())                         # 'add.Tensor_out(Tensor self, ..., Tensor(a!) out) -> ...'
 
-`str(parse(text)) == text` for a text in normal form (one space after a comma and around `->`). types.py has names,
-types, annotations and defaults, model.py an operator's parts and their checks, parser.py the grammar.
+`str(parse(text)) == text` for a text in normal form (one space after a comma and around `->`). The language itself is
+gradloom.schema, which serves operators that are defined at run time, too; model.py adds what the generator asks of
+schemas, and parser.py the strictness that YAML files are read with.
 """
 
-from .model import TENSOR, TENSOR_LIST, Argument, FunctionSchema, Return
-from .parser import parse
-from .types import (
+from gradloom.schema import (
     BASE_TYPES,
     IDENTIFIER,
+    KEYWORD_ONLY,
     SYMBOLS,
-    Annotation,
     Base,
     List,
     OperatorName,
     Optional,
+    Return,
     SchemaError,
     Symbol,
     Type,
+    is_data_model_name,
+    parameters,
 )
+
+from .model import TENSOR, TENSOR_LIST, Annotation, Argument, FunctionSchema
+from .parser import parse
 
 __all__ = [
     "BASE_TYPES",
     "IDENTIFIER",
+    "KEYWORD_ONLY",
     "SYMBOLS",
     "TENSOR",
     "TENSOR_LIST",
@@ -45,5 +51,7 @@ __all__ = [
     "SchemaError",
     "Symbol",
     "Type",
+    "is_data_model_name",
+    "parameters",
     "parse",
 ]

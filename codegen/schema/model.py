@@ -1,7 +1,7 @@
-"""The parts of a schema: arguments, returns and the whole. Frozen, and validated when they are made.
+"""What the generator adds to schemas: stricter checks, names as Python parameters, and variants of an operator.
 
-These objects need not be checked again. `parse` in parser.py makes them from text;
-code makes variants of them with `as_inplace`, `as_out` and `as_functional`.
+Whoever has one of these objects need not check it again. Code makes variants with `as_inplace`, `as_out`,
+`as_functional` and `as_copy`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import keyword
 import re
 from dataclasses import dataclass, replace
 
+from gradloom import schema as language
+from gradloom.schema import SYMBOLS, Base, List, Optional, Return, SchemaError, Symbol, Type
+
 from ..errors import did_you_mean
-from .types import IDENTIFIER, SYMBOLS, Annotation, Base, List, OperatorName, SchemaError, Type, accepts, default_value
 
 # Options of a factory that its out= variant takes from the given tensor instead.
 _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
@@ -20,19 +22,45 @@ _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 _TAKEN = frozenset({"wrap"})
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument. `default` is the text of its default value, None where it has none."""
+def accepts(type_: Type, value: object) -> bool:
+    """Whether a default value can be given to an argument of the type."""
+    if isinstance(type_, Optional):
+        return value is None or accepts(type_.elem, value)
+    if isinstance(type_, List):
+        if not isinstance(value, list):
+            return type_.size is not None and accepts(type_.elem, value)
+        # `int[2] stride=[]` says "as kernel_size"; one element stands for any number of dimensions.
+        fits = type_.size in (None, 1) or len(value) in (0, type_.size)
+        return fits and all(accepts(type_.elem, item) for item in value)
+    name = type_.base.name
+    if isinstance(value, Symbol):
+        return value.name in SYMBOLS.get("int" if name == "SymInt" else name, ())
+    if isinstance(value, bool):
+        return name in ("bool", "SymBool", "Scalar")
+    if isinstance(value, int):
+        return name in ("int", "SymInt", "float", "Scalar", "DeviceIndex")
+    if isinstance(value, float):
+        return name in ("float", "Scalar")
+    return isinstance(value, str) and name in ("str", "Device")
 
-    name: str
-    type: Type
-    default: str | None = None
-    annotation: Annotation | None = None
-    kwarg_only: bool = False
+
+@dataclass(frozen=True, slots=True)
+class Annotation(language.Annotation):
+    """The memory that a value shares; an alias set is one small letter."""
 
     def __post_init__(self) -> None:
-        if not IDENTIFIER.fullmatch(self.name):
-            raise SchemaError(f"`{self.name}` is not an argument name", hint="a name has letters and digits")
+        for name in self.sets + self.after:
+            if not re.fullmatch(r"[a-z]|\*", name):
+                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
+        language.Annotation.__post_init__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(language.Argument):
+    """One argument, whose default is a value of its type."""
+
+    def __post_init__(self) -> None:
+        language.Argument.__post_init__(self)
         if self.default is not None and not accepts(self.type, self.default_value):
             raise SchemaError(
                 f"default `{self.default}` of `{self.name}` is not a value of type {self.type}",
@@ -53,50 +81,21 @@ class Argument:
         )
 
     @property
-    def default_value(self) -> object:
-        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is none."""
-        return None if self.default is None else default_value(self.default)
-
-    @property
-    def is_write(self) -> bool:
-        return self.annotation is not None and self.annotation.is_write
-
-    @property
     def python_name(self) -> str:
         """The name as a Python parameter: `from` is a keyword and becomes `from_`; callers still pass `from`."""
         return self.name + "_" if keyword.iskeyword(self.name) or self.name in _TAKEN else self.name
 
-    def __str__(self) -> str:
-        default = "" if self.default is None else f"={self.default}"
-        return f"{self.type.text(self.annotation)} {self.name}{default}"
-
 
 @dataclass(frozen=True, slots=True)
-class Return:
-    """One returned value; `name` is None where the schema gives none."""
+class FunctionSchema(language.FunctionSchema):
+    """An operator's signature, which keeps PyTorch's conventions for operators that write to arguments."""
 
-    type: Type
-    name: str | None = None
-    annotation: Annotation | None = None
-
-    @property
-    def is_write(self) -> bool:
-        return self.annotation is not None and self.annotation.is_write
-
-    def __str__(self) -> str:
-        type_ = self.type.text(self.annotation)
-        return f"{type_} {self.name}" if self.name else type_
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionSchema:
-    """An operator's signature. `str()` gives the text that `parse` reads; positional arguments come first."""
-
-    name: OperatorName
+    name: language.OperatorName
     arguments: tuple[Argument, ...]
     returns: tuple[Return, ...]
 
     def __post_init__(self) -> None:
+        language.FunctionSchema.__post_init__(self)
         self._check_arguments()
         self._check_returns()
         if self.kind == "inplace":
@@ -105,13 +104,9 @@ class FunctionSchema:
             self._check_out()
 
     def _check_arguments(self) -> None:
-        seen: set[str] = set()
         optional = keyword_only = False
         for i, argument in enumerate(self.arguments):
             at = ("argument", i)
-            if argument.name in seen:
-                raise SchemaError(f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them")
-            seen.add(argument.name)
             if keyword_only and not argument.kwarg_only:
                 raise SchemaError(f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`")
             keyword_only = argument.kwarg_only
@@ -171,15 +166,6 @@ class FunctionSchema:
             )
 
     @property
-    def positional(self) -> tuple[Argument, ...]:
-        return tuple(a for a in self.arguments if not a.kwarg_only)
-
-    @property
-    def kwarg_only(self) -> tuple[Argument, ...]:
-        """The keyword-only arguments, including out arguments."""
-        return tuple(a for a in self.arguments if a.kwarg_only)
-
-    @property
     def out_arguments(self) -> tuple[Argument, ...]:
         """The tensors that an out= variant writes to: keyword-only and mutable."""
         if self.name.inplace:
@@ -200,11 +186,6 @@ class FunctionSchema:
         if self.out_arguments:
             return "out"
         return "mutable" if any(a.is_write for a in self.arguments) else "functional"
-
-    @property
-    def is_view(self) -> bool:
-        """Whether a result shares memory with an argument that is not written to."""
-        return any(r.annotation is not None and not r.annotation.is_write for r in self.returns)
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument of that name, or None."""
@@ -293,19 +274,7 @@ class FunctionSchema:
             Argument(a.name, a.type, None, None, a.kwarg_only) for a in _without_factory_options(source.arguments)
         )
         returns = tuple(Return(r.type) for r in source.returns)
-        return FunctionSchema(OperatorName(self.name.namespace, self.name.base), arguments, returns)
-
-    def __str__(self) -> str:
-        parts, starred = [], False
-        for argument in self.arguments:
-            if argument.kwarg_only and not starred:
-                parts.append("*")
-                starred = True
-            parts.append(str(argument))
-        returns = ", ".join(map(str, self.returns))
-        if len(self.returns) != 1:
-            returns = f"({returns})"
-        return f"{self.name}({', '.join(parts)}) -> {returns}"
+        return FunctionSchema(language.OperatorName(self.name.namespace, self.name.base), arguments, returns)
 
 
 def _without_factory_options(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..derivatives.model import DifferentiabilityInfo
 from ..language.reserved import ALIASES
 from ..operators.native_functions import NativeFunction
-from ..schema import Argument, FunctionSchema, Symbol
+from ..schema import KEYWORD_ONLY, Argument, FunctionSchema, Symbol, parameters
 from ..target import OPERATORS
 
 # Types whose values a guard can recognise by their class alone.
@@ -288,9 +288,9 @@ class Calls:
         return "".join(f", {p.name}={p.name}" for p in self.parameters if self.guard and p.argument.kwarg_only)
 
     @property
-    def overload_text(self) -> str:
-        """The signature as the argument parser reads it."""
-        return repr(parser_signature(self))
+    def overload_parameters(self) -> str:
+        """Python source of its parameters, as the argument parser takes them."""
+        return repr(overload_parameters(self))
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
@@ -379,29 +379,15 @@ def is_direct(schema: FunctionSchema) -> bool:
     return True
 
 
-def parser_signature(wrapper: Calls) -> str:
-    """Return the signature of a wrapper in the language of the argument parser."""
-    schema = wrapper.schema
-    parts, starred = [], False
-    for p in wrapper.parameters:
-        a = p.argument
-        if a.kwarg_only and not starred:
-            parts.append("*")
-            starred = True
-        type_ = a.type.text(None).replace("SymInt", "int")
-        if p.number:
-            type_ = type_.replace("Tensor", "Tensor|number", 1)
-        parts.append(f"{type_} {a.name}" + ("" if a.default is None else f"={a.default}"))
-    tail = ["bool? requires_grad=False"] if wrapper.makes_leaf else []
+def overload_parameters(wrapper: Calls) -> tuple[object, ...]:
+    """Return the parameters of a wrapper as the argument parser takes them: those of its schema, and what every
+    factory and every operator with an out variant takes besides.
+    """
+    numbers = {p.argument.name for p in wrapper.parameters if p.number}
+    found = parameters([p.argument for p in wrapper.parameters], numbers)
+    more: tuple[object, ...] = (("requires_grad", "bool?", False),) if wrapper.makes_leaf else ()
     if wrapper.has_out:
-        count = len(schema.returns)
-        tail.append(
-            "Tensor? out=None"
-            if count == 1 and not schema.returns[0].type.is_list
-            else "Tensor[]? out=None"
-            if count == 1
-            else f"Tensor[{count}]? out=None"
-        )
-    if tail and not starred:
-        parts.append("*")
-    return f"{wrapper.python_name}({', '.join(parts + tail)})"
+        returns = wrapper.schema.returns
+        many = f"[{len(returns)}]" if len(returns) > 1 else "[]" if returns[0].type.is_list else ""
+        more += (("out", f"Tensor{many}?", None),)
+    return (*found, *(() if not more or KEYWORD_ONLY in found else (KEYWORD_ONLY,)), *more)

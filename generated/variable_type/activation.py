@@ -139,7 +139,7 @@ def relu(input, *, out=None):
 
 
 _RELU = GuardedOverload("relu", ((
-    'relu(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     relu,
 ),))
 
@@ -191,7 +191,7 @@ def relu_(input):
 
 
 _RELU_ = GuardedOverload("relu_", ((
-    'relu_(Tensor self)',
+    (('self', 'Tensor'),),
     relu_,
 ),))
 
@@ -214,7 +214,7 @@ def relu6(input):
 
 
 _RELU6 = GuardedOverload("relu6", ((
-    'relu6(Tensor self)',
+    (('self', 'Tensor'),),
     relu6,
 ),), composite_activation.relu6)
 
@@ -237,7 +237,7 @@ def relu6_(input):
 
 
 _RELU6_ = GuardedOverload("relu6_", ((
-    'relu6_(Tensor self)',
+    (('self', 'Tensor'),),
     relu6_,
 ),), composite_activation.relu6_)
 
@@ -309,7 +309,7 @@ threshold_wrapper = threshold
 
 
 _THRESHOLD = GuardedOverload("threshold", ((
-    'threshold(Tensor self, Scalar threshold, Scalar value, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar'), '*', ('out', 'Tensor?', None)),
     threshold,
 ),))
 
@@ -371,7 +371,7 @@ def threshold_(input, threshold, value):
 
 
 _THRESHOLD_ = GuardedOverload("threshold_", ((
-    'threshold_(Tensor self, Scalar threshold, Scalar value)',
+    (('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar')),
     threshold_,
 ),))
 
@@ -443,7 +443,7 @@ def threshold_backward(grad_output, self, threshold):
 
 
 _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
-    'threshold_backward(Tensor grad_output, Tensor self, Scalar threshold)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('threshold', 'Scalar')),
     threshold_backward,
 ),))
 
@@ -513,7 +513,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
 
 
 _HARDTANH = GuardedOverload("hardtanh", ((
-    'hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1), '*', ('out', 'Tensor?', None)),
     hardtanh,
 ),))
 
@@ -576,7 +576,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
 
 
 _HARDTANH_ = GuardedOverload("hardtanh_", ((
-    'hardtanh_(Tensor self, Scalar min_val=-1, Scalar max_val=1)',
+    (('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1)),
     hardtanh_,
 ),))
 
@@ -644,7 +644,7 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
 
 
 _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
-    'hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('min_val', 'Scalar'), ('max_val', 'Scalar')),
     hardtanh_backward,
 ),))
 
@@ -715,7 +715,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
 
 
 _ELU = GuardedOverload("elu", ((
-    'elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1), '*', ('out', 'Tensor?', None)),
     elu,
 ),))
 
@@ -780,7 +780,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
 
 
 _ELU_ = GuardedOverload("elu_", ((
-    'elu_(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)',
+    (('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1)),
     elu_,
 ),))
 
@@ -857,7 +857,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
 
 
 _ELU_BACKWARD = GuardedOverload("elu_backward", ((
-    'elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result)',
+    (('grad_output', 'Tensor'), ('alpha', 'Scalar'), ('scale', 'Scalar'), ('input_scale', 'Scalar'), ('is_result', 'bool'), ('self_or_result', 'Tensor')),
     elu_backward,
 ),))
 
@@ -880,7 +880,7 @@ def selu(input):
 
 
 _SELU = GuardedOverload("selu", ((
-    'selu(Tensor self)',
+    (('self', 'Tensor'),),
     selu,
 ),), composite_activation.selu)
 
@@ -903,7 +903,7 @@ def selu_(input):
 
 
 _SELU_ = GuardedOverload("selu_", ((
-    'selu_(Tensor self)',
+    (('self', 'Tensor'),),
     selu_,
 ),), composite_activation.selu_)
 
@@ -972,7 +972,7 @@ def celu(input, alpha=1.0, *, out=None):
 
 
 _CELU = GuardedOverload("celu", ((
-    'celu(Tensor self, Scalar alpha=1.0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('alpha', 'Scalar', 1.0), '*', ('out', 'Tensor?', None)),
     celu,
 ),))
 
@@ -1035,7 +1035,7 @@ def celu_(input, alpha=1.0):
 
 
 _CELU_ = GuardedOverload("celu_", ((
-    'celu_(Tensor self, Scalar alpha=1.0)',
+    (('self', 'Tensor'), ('alpha', 'Scalar', 1.0)),
     celu_,
 ),))
 
@@ -1104,7 +1104,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
 
 
 _LEAKY_RELU = GuardedOverload("leaky_relu", ((
-    'leaky_relu(Tensor self, Scalar negative_slope=0.01, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01), '*', ('out', 'Tensor?', None)),
     leaky_relu,
 ),))
 
@@ -1167,7 +1167,7 @@ def leaky_relu_(input, negative_slope=0.01):
 
 
 _LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
-    'leaky_relu_(Tensor self, Scalar negative_slope=0.01)',
+    (('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01)),
     leaky_relu_,
 ),))
 
@@ -1235,7 +1235,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
 
 
 _LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", ((
-    'leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('negative_slope', 'Scalar'), ('self_is_result', 'bool')),
     leaky_relu_backward,
 ),))
 
@@ -1258,7 +1258,7 @@ def prelu(input, weight):
 
 
 _PRELU = GuardedOverload("prelu", ((
-    'prelu(Tensor self, Tensor weight)',
+    (('self', 'Tensor'), ('weight', 'Tensor')),
     prelu,
 ),), composite_activation.prelu)
 
@@ -1327,7 +1327,7 @@ def _prelu_kernel(input, weight):
 
 
 __PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
-    '_prelu_kernel(Tensor self, Tensor weight)',
+    (('self', 'Tensor'), ('weight', 'Tensor')),
     _prelu_kernel,
 ),))
 
@@ -1405,7 +1405,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
 
 
 __PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
-    '_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('weight', 'Tensor')),
     _prelu_kernel_backward,
 ),))
 
@@ -1471,7 +1471,7 @@ def hardsigmoid(input, *, out=None):
 
 
 _HARDSIGMOID = GuardedOverload("hardsigmoid", ((
-    'hardsigmoid(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     hardsigmoid,
 ),))
 
@@ -1530,7 +1530,7 @@ def hardsigmoid_(input):
 
 
 _HARDSIGMOID_ = GuardedOverload("hardsigmoid_", ((
-    'hardsigmoid_(Tensor self)',
+    (('self', 'Tensor'),),
     hardsigmoid_,
 ),))
 
@@ -1594,7 +1594,7 @@ def hardsigmoid_backward(grad_output, self):
 
 
 _HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
-    'hardsigmoid_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     hardsigmoid_backward,
 ),))
 
@@ -1657,7 +1657,7 @@ def hardswish(input, *, out=None):
 
 
 _HARDSWISH = GuardedOverload("hardswish", ((
-    'hardswish(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     hardswish,
 ),))
 
@@ -1712,7 +1712,7 @@ def hardswish_(input):
 
 
 _HARDSWISH_ = GuardedOverload("hardswish_", ((
-    'hardswish_(Tensor self)',
+    (('self', 'Tensor'),),
     hardswish_,
 ),))
 
@@ -1783,7 +1783,7 @@ def hardswish_backward(grad_output, self):
 
 
 _HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", ((
-    'hardswish_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     hardswish_backward,
 ),))
 
@@ -1852,7 +1852,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
 
 
 _HARDSHRINK = GuardedOverload("hardshrink", ((
-    'hardshrink(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)),
     hardshrink,
 ),))
 
@@ -1919,7 +1919,7 @@ def hardshrink_backward(grad_out, self, lambd):
 
 
 _HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
-    'hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd)',
+    (('grad_out', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')),
     hardshrink_backward,
 ),))
 
@@ -1988,7 +1988,7 @@ def softshrink(input, lambd=0.5, *, out=None):
 
 
 _SOFTSHRINK = GuardedOverload("softshrink", ((
-    'softshrink(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)),
     softshrink,
 ),))
 
@@ -2055,7 +2055,7 @@ def softshrink_backward(grad_output, self, lambd):
 
 
 _SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", ((
-    'softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')),
     softshrink_backward,
 ),))
 
@@ -2124,7 +2124,7 @@ def gelu(input, *, approximate='none', out=None):
 
 
 _GELU = GuardedOverload("gelu", ((
-    "gelu(Tensor self, *, str approximate='none', Tensor? out=None)",
+    (('self', 'Tensor'), '*', ('approximate', 'str', 'none'), ('out', 'Tensor?', None)),
     gelu,
 ),))
 
@@ -2186,7 +2186,7 @@ def gelu_(input, *, approximate='none'):
 
 
 _GELU_ = GuardedOverload("gelu_", ((
-    "gelu_(Tensor self, *, str approximate='none')",
+    (('self', 'Tensor'), '*', ('approximate', 'str', 'none')),
     gelu_,
 ),))
 
@@ -2266,7 +2266,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
 
 
 _GELU_BACKWARD = GuardedOverload("gelu_backward", ((
-    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none')",
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), '*', ('approximate', 'str', 'none')),
     gelu_backward,
 ),))
 
@@ -2332,7 +2332,7 @@ def silu(input, *, out=None):
 
 
 _SILU = GuardedOverload("silu", ((
-    'silu(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     silu,
 ),))
 
@@ -2391,7 +2391,7 @@ def silu_(input):
 
 
 _SILU_ = GuardedOverload("silu_", ((
-    'silu_(Tensor self)',
+    (('self', 'Tensor'),),
     silu_,
 ),))
 
@@ -2467,7 +2467,7 @@ def silu_backward(grad_output, self):
 
 
 _SILU_BACKWARD = GuardedOverload("silu_backward", ((
-    'silu_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     silu_backward,
 ),))
 
@@ -2533,7 +2533,7 @@ def mish(input, *, out=None):
 
 
 _MISH = GuardedOverload("mish", ((
-    'mish(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     mish,
 ),))
 
@@ -2592,7 +2592,7 @@ def mish_(input):
 
 
 _MISH_ = GuardedOverload("mish_", ((
-    'mish_(Tensor self)',
+    (('self', 'Tensor'),),
     mish_,
 ),))
 
@@ -2663,7 +2663,7 @@ def mish_backward(grad_output, self):
 
 
 _MISH_BACKWARD = GuardedOverload("mish_backward", ((
-    'mish_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     mish_backward,
 ),))
 
@@ -2733,7 +2733,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
 
 
 _SOFTPLUS = GuardedOverload("softplus", ((
-    'softplus(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('beta', 'Scalar', 1), ('threshold', 'Scalar', 20), '*', ('out', 'Tensor?', None)),
     softplus,
 ),))
 
@@ -2808,7 +2808,7 @@ def softplus_backward(grad_output, self, beta, threshold):
 
 
 _SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", ((
-    'softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('beta', 'Scalar'), ('threshold', 'Scalar')),
     softplus_backward,
 ),))
 
@@ -2833,7 +2833,7 @@ def log_sigmoid(input, *, out=None):
 
 
 _LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
-    'log_sigmoid(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     log_sigmoid,
 ),), composite_activation.log_sigmoid)
 
@@ -2891,7 +2891,7 @@ def log_sigmoid_forward(input):
 
 
 _LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
-    'log_sigmoid_forward(Tensor self)',
+    (('self', 'Tensor'),),
     log_sigmoid_forward,
 ),))
 
@@ -2966,7 +2966,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
 
 
 _LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", ((
-    'log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('buffer', 'Tensor')),
     log_sigmoid_backward,
 ),))
 
@@ -3099,7 +3099,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
 
 
 _GLU_BACKWARD = GuardedOverload("glu_backward", ((
-    'glu_backward(Tensor grad_output, Tensor self, int dim)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('dim', 'int')),
     glu_backward,
 ),))
 
@@ -3178,7 +3178,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
 
 
 __SOFTMAX = GuardedOverload("_softmax", ((
-    '_softmax(Tensor self, int dim, bool half_to_float, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)),
     _softmax,
 ),))
 
@@ -3378,7 +3378,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
 
 
 __LOG_SOFTMAX = GuardedOverload("_log_softmax", ((
-    '_log_softmax(Tensor self, int dim, bool half_to_float, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)),
     _log_softmax,
 ),))
 

@@ -117,7 +117,7 @@ def complex(real, imag, *, out=None):
 
 
 _COMPLEX = GuardedOverload("complex", ((
-    'complex(Tensor real, Tensor imag, *, Tensor? out=None)',
+    (('real', 'Tensor'), ('imag', 'Tensor'), '*', ('out', 'Tensor?', None)),
     complex,
 ),))
 
@@ -191,7 +191,7 @@ def polar(abs, angle, *, out=None):
 
 
 _POLAR = GuardedOverload("polar", ((
-    'polar(Tensor abs, Tensor angle, *, Tensor? out=None)',
+    (('abs', 'Tensor'), ('angle', 'Tensor'), '*', ('out', 'Tensor?', None)),
     polar,
 ),))
 
@@ -258,7 +258,7 @@ def angle(input, *, out=None):
 
 
 _ANGLE = GuardedOverload("angle", ((
-    'angle(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     angle,
 ),))
 
@@ -281,7 +281,7 @@ def conj(input):
 
 
 _CONJ = GuardedOverload("conj", ((
-    'conj(Tensor self)',
+    (('self', 'Tensor'),),
     conj,
 ),), composite_complex.conj)
 
@@ -338,7 +338,7 @@ def _conj(input):
 
 
 __CONJ = GuardedOverload("_conj", ((
-    '_conj(Tensor self)',
+    (('self', 'Tensor'),),
     _conj,
 ),))
 
@@ -399,7 +399,7 @@ def _conj_copy(input, *, out=None):
 
 
 __CONJ_COPY = GuardedOverload("_conj_copy", ((
-    '_conj_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     _conj_copy,
 ),))
 
@@ -456,7 +456,7 @@ def _neg_view(input):
 
 
 __NEG_VIEW = GuardedOverload("_neg_view", ((
-    '_neg_view(Tensor self)',
+    (('self', 'Tensor'),),
     _neg_view,
 ),))
 
@@ -517,7 +517,7 @@ def _neg_view_copy(input, *, out=None):
 
 
 __NEG_VIEW_COPY = GuardedOverload("_neg_view_copy", ((
-    '_neg_view_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     _neg_view_copy,
 ),))
 
@@ -542,7 +542,7 @@ def conj_physical(input, *, out=None):
 
 
 _CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
-    'conj_physical(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     conj_physical,
 ),), composite_complex.conj_physical)
 
@@ -606,7 +606,7 @@ def _conj_physical(input, *, out=None):
 
 
 __CONJ_PHYSICAL = GuardedOverload("_conj_physical", ((
-    '_conj_physical(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     _conj_physical,
 ),))
 
@@ -665,7 +665,7 @@ def conj_physical_(input):
 
 
 _CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
-    'conj_physical_(Tensor self)',
+    (('self', 'Tensor'),),
     conj_physical_,
 ),))
 
@@ -688,7 +688,7 @@ def resolve_conj(input):
 
 
 _RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
-    'resolve_conj(Tensor self)',
+    (('self', 'Tensor'),),
     resolve_conj,
 ),), composite_complex.resolve_conj)
 
@@ -711,7 +711,7 @@ def resolve_neg(input):
 
 
 _RESOLVE_NEG = GuardedOverload("resolve_neg", ((
-    'resolve_neg(Tensor self)',
+    (('self', 'Tensor'),),
     resolve_neg,
 ),), composite_complex.resolve_neg)
 
@@ -734,7 +734,7 @@ def real(input):
 
 
 _REAL = GuardedOverload("real", ((
-    'real(Tensor self)',
+    (('self', 'Tensor'),),
     real,
 ),), composite_complex.real)
 
@@ -757,7 +757,7 @@ def imag(input):
 
 
 _IMAG = GuardedOverload("imag", ((
-    'imag(Tensor self)',
+    (('self', 'Tensor'),),
     imag,
 ),), composite_complex.imag)
 
@@ -814,7 +814,7 @@ def view_as_real(input):
 
 
 _VIEW_AS_REAL = GuardedOverload("view_as_real", ((
-    'view_as_real(Tensor self)',
+    (('self', 'Tensor'),),
     view_as_real,
 ),))
 
@@ -875,7 +875,7 @@ def view_as_real_copy(input, *, out=None):
 
 
 _VIEW_AS_REAL_COPY = GuardedOverload("view_as_real_copy", ((
-    'view_as_real_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     view_as_real_copy,
 ),))
 
@@ -932,7 +932,7 @@ def view_as_complex(input):
 
 
 _VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
-    'view_as_complex(Tensor self)',
+    (('self', 'Tensor'),),
     view_as_complex,
 ),))
 
@@ -993,7 +993,7 @@ def view_as_complex_copy(input, *, out=None):
 
 
 _VIEW_AS_COMPLEX_COPY = GuardedOverload("view_as_complex_copy", ((
-    'view_as_complex_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     view_as_complex_copy,
 ),))
 

@@ -220,7 +220,7 @@ def add(input, other, *, alpha=1, out=None):
 
 
 _ADD_TENSOR = GuardedOverload("add", ((
-    'add(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     add,
 ),))
 
@@ -295,7 +295,7 @@ def add_(input, other, *, alpha=1):
 
 
 _ADD__TENSOR = GuardedOverload("add_", ((
-    'add_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
     add_,
 ),))
 
@@ -479,7 +479,7 @@ def sub(input, other, *, alpha=1, out=None):
 
 
 _SUB_TENSOR = GuardedOverload("sub", ((
-    'sub(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     sub,
 ),))
 
@@ -554,7 +554,7 @@ def sub_(input, other, *, alpha=1):
 
 
 _SUB__TENSOR = GuardedOverload("sub_", ((
-    'sub_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
     sub_,
 ),))
 
@@ -865,7 +865,7 @@ def mul(input, other, *, out=None):
 
 
 _MUL_TENSOR = GuardedOverload("mul", ((
-    'mul(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     mul,
 ),))
 
@@ -945,7 +945,7 @@ def mul_(input, other):
 
 
 _MUL__TENSOR = GuardedOverload("mul_", ((
-    'mul_(Tensor|number self, Tensor|number other)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number')),
     mul_,
 ),))
 
@@ -1595,7 +1595,7 @@ def floor_divide(input, other, *, out=None):
 
 
 _FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
-    'floor_divide(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     floor_divide,
 ),))
 
@@ -1635,7 +1635,7 @@ def floor_divide_(self, other):
 
 
 _FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
-    'floor_divide_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     floor_divide_,
 ),))
 
@@ -2617,7 +2617,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
 
 
 _ADDCMUL = GuardedOverload("addcmul", ((
-    'addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
     addcmul,
 ),))
 
@@ -2694,7 +2694,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
 
 
 _ADDCMUL_ = GuardedOverload("addcmul_", ((
-    'addcmul_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
+    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
     addcmul_,
 ),))
 
@@ -2781,7 +2781,7 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
 
 
 _ADDCDIV = GuardedOverload("addcdiv", ((
-    'addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
     addcdiv,
 ),))
 
@@ -2858,7 +2858,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
 
 
 _ADDCDIV_ = GuardedOverload("addcdiv_", ((
-    'addcdiv_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
+    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
     addcdiv_,
 ),))
 
@@ -2927,7 +2927,7 @@ def sin(input, *, out=None):
 
 
 _SIN = GuardedOverload("sin", ((
-    'sin(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sin,
 ),))
 
@@ -2995,7 +2995,7 @@ def sin_(input):
 
 
 _SIN_ = GuardedOverload("sin_", ((
-    'sin_(Tensor self)',
+    (('self', 'Tensor'),),
     sin_,
 ),))
 
@@ -3064,7 +3064,7 @@ def cos(input, *, out=None):
 
 
 _COS = GuardedOverload("cos", ((
-    'cos(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     cos,
 ),))
 
@@ -3132,7 +3132,7 @@ def cos_(input):
 
 
 _COS_ = GuardedOverload("cos_", ((
-    'cos_(Tensor self)',
+    (('self', 'Tensor'),),
     cos_,
 ),))
 
@@ -3200,7 +3200,7 @@ def tan(input, *, out=None):
 
 
 _TAN = GuardedOverload("tan", ((
-    'tan(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     tan,
 ),))
 
@@ -3265,7 +3265,7 @@ def tan_(input):
 
 
 _TAN_ = GuardedOverload("tan_", ((
-    'tan_(Tensor self)',
+    (('self', 'Tensor'),),
     tan_,
 ),))
 
@@ -3334,7 +3334,7 @@ def asin(input, *, out=None):
 
 
 _ASIN = GuardedOverload("asin", ((
-    'asin(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     asin,
 ),))
 
@@ -3402,7 +3402,7 @@ def asin_(input):
 
 
 _ASIN_ = GuardedOverload("asin_", ((
-    'asin_(Tensor self)',
+    (('self', 'Tensor'),),
     asin_,
 ),))
 
@@ -3471,7 +3471,7 @@ def acos(input, *, out=None):
 
 
 _ACOS = GuardedOverload("acos", ((
-    'acos(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     acos,
 ),))
 
@@ -3539,7 +3539,7 @@ def acos_(input):
 
 
 _ACOS_ = GuardedOverload("acos_", ((
-    'acos_(Tensor self)',
+    (('self', 'Tensor'),),
     acos_,
 ),))
 
@@ -3608,7 +3608,7 @@ def atan(input, *, out=None):
 
 
 _ATAN = GuardedOverload("atan", ((
-    'atan(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     atan,
 ),))
 
@@ -3676,7 +3676,7 @@ def atan_(input):
 
 
 _ATAN_ = GuardedOverload("atan_", ((
-    'atan_(Tensor self)',
+    (('self', 'Tensor'),),
     atan_,
 ),))
 
@@ -3745,7 +3745,7 @@ def sinh(input, *, out=None):
 
 
 _SINH = GuardedOverload("sinh", ((
-    'sinh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sinh,
 ),))
 
@@ -3813,7 +3813,7 @@ def sinh_(input):
 
 
 _SINH_ = GuardedOverload("sinh_", ((
-    'sinh_(Tensor self)',
+    (('self', 'Tensor'),),
     sinh_,
 ),))
 
@@ -3882,7 +3882,7 @@ def cosh(input, *, out=None):
 
 
 _COSH = GuardedOverload("cosh", ((
-    'cosh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     cosh,
 ),))
 
@@ -3950,7 +3950,7 @@ def cosh_(input):
 
 
 _COSH_ = GuardedOverload("cosh_", ((
-    'cosh_(Tensor self)',
+    (('self', 'Tensor'),),
     cosh_,
 ),))
 
@@ -4018,7 +4018,7 @@ def tanh(input, *, out=None):
 
 
 _TANH = GuardedOverload("tanh", ((
-    'tanh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     tanh,
 ),))
 
@@ -4083,7 +4083,7 @@ def tanh_(input):
 
 
 _TANH_ = GuardedOverload("tanh_", ((
-    'tanh_(Tensor self)',
+    (('self', 'Tensor'),),
     tanh_,
 ),))
 
@@ -4152,7 +4152,7 @@ def asinh(input, *, out=None):
 
 
 _ASINH = GuardedOverload("asinh", ((
-    'asinh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     asinh,
 ),))
 
@@ -4220,7 +4220,7 @@ def asinh_(input):
 
 
 _ASINH_ = GuardedOverload("asinh_", ((
-    'asinh_(Tensor self)',
+    (('self', 'Tensor'),),
     asinh_,
 ),))
 
@@ -4289,7 +4289,7 @@ def acosh(input, *, out=None):
 
 
 _ACOSH = GuardedOverload("acosh", ((
-    'acosh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     acosh,
 ),))
 
@@ -4357,7 +4357,7 @@ def acosh_(input):
 
 
 _ACOSH_ = GuardedOverload("acosh_", ((
-    'acosh_(Tensor self)',
+    (('self', 'Tensor'),),
     acosh_,
 ),))
 
@@ -4426,7 +4426,7 @@ def atanh(input, *, out=None):
 
 
 _ATANH = GuardedOverload("atanh", ((
-    'atanh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     atanh,
 ),))
 
@@ -4494,7 +4494,7 @@ def atanh_(input):
 
 
 _ATANH_ = GuardedOverload("atanh_", ((
-    'atanh_(Tensor self)',
+    (('self', 'Tensor'),),
     atanh_,
 ),))
 
@@ -4562,7 +4562,7 @@ def exp(input, *, out=None):
 
 
 _EXP = GuardedOverload("exp", ((
-    'exp(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     exp,
 ),))
 
@@ -4627,7 +4627,7 @@ def exp_(input):
 
 
 _EXP_ = GuardedOverload("exp_", ((
-    'exp_(Tensor self)',
+    (('self', 'Tensor'),),
     exp_,
 ),))
 
@@ -4695,7 +4695,7 @@ def exp2(input, *, out=None):
 
 
 _EXP2 = GuardedOverload("exp2", ((
-    'exp2(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     exp2,
 ),))
 
@@ -4760,7 +4760,7 @@ def exp2_(input):
 
 
 _EXP2_ = GuardedOverload("exp2_", ((
-    'exp2_(Tensor self)',
+    (('self', 'Tensor'),),
     exp2_,
 ),))
 
@@ -4828,7 +4828,7 @@ def expm1(input, *, out=None):
 
 
 _EXPM1 = GuardedOverload("expm1", ((
-    'expm1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     expm1,
 ),))
 
@@ -4893,7 +4893,7 @@ def expm1_(input):
 
 
 _EXPM1_ = GuardedOverload("expm1_", ((
-    'expm1_(Tensor self)',
+    (('self', 'Tensor'),),
     expm1_,
 ),))
 
@@ -4962,7 +4962,7 @@ def log(input, *, out=None):
 
 
 _LOG = GuardedOverload("log", ((
-    'log(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     log,
 ),))
 
@@ -5030,7 +5030,7 @@ def log_(input):
 
 
 _LOG_ = GuardedOverload("log_", ((
-    'log_(Tensor self)',
+    (('self', 'Tensor'),),
     log_,
 ),))
 
@@ -5099,7 +5099,7 @@ def log2(input, *, out=None):
 
 
 _LOG2 = GuardedOverload("log2", ((
-    'log2(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     log2,
 ),))
 
@@ -5167,7 +5167,7 @@ def log2_(input):
 
 
 _LOG2_ = GuardedOverload("log2_", ((
-    'log2_(Tensor self)',
+    (('self', 'Tensor'),),
     log2_,
 ),))
 
@@ -5236,7 +5236,7 @@ def log10(input, *, out=None):
 
 
 _LOG10 = GuardedOverload("log10", ((
-    'log10(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     log10,
 ),))
 
@@ -5304,7 +5304,7 @@ def log10_(input):
 
 
 _LOG10_ = GuardedOverload("log10_", ((
-    'log10_(Tensor self)',
+    (('self', 'Tensor'),),
     log10_,
 ),))
 
@@ -5373,7 +5373,7 @@ def log1p(input, *, out=None):
 
 
 _LOG1P = GuardedOverload("log1p", ((
-    'log1p(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     log1p,
 ),))
 
@@ -5435,7 +5435,7 @@ def log1p_(input):
 
 
 _LOG1P_ = GuardedOverload("log1p_", ((
-    'log1p_(Tensor self)',
+    (('self', 'Tensor'),),
     log1p_,
 ),))
 
@@ -5503,7 +5503,7 @@ def sqrt(input, *, out=None):
 
 
 _SQRT = GuardedOverload("sqrt", ((
-    'sqrt(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sqrt,
 ),))
 
@@ -5568,7 +5568,7 @@ def sqrt_(input):
 
 
 _SQRT_ = GuardedOverload("sqrt_", ((
-    'sqrt_(Tensor self)',
+    (('self', 'Tensor'),),
     sqrt_,
 ),))
 
@@ -5635,7 +5635,7 @@ def rsqrt(input, *, out=None):
 
 
 _RSQRT = GuardedOverload("rsqrt", ((
-    'rsqrt(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     rsqrt,
 ),))
 
@@ -5694,7 +5694,7 @@ def rsqrt_(input):
 
 
 _RSQRT_ = GuardedOverload("rsqrt_", ((
-    'rsqrt_(Tensor self)',
+    (('self', 'Tensor'),),
     rsqrt_,
 ),))
 
@@ -5762,7 +5762,7 @@ def reciprocal(input, *, out=None):
 
 
 _RECIPROCAL = GuardedOverload("reciprocal", ((
-    'reciprocal(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     reciprocal,
 ),))
 
@@ -5827,7 +5827,7 @@ def reciprocal_(input):
 
 
 _RECIPROCAL_ = GuardedOverload("reciprocal_", ((
-    'reciprocal_(Tensor self)',
+    (('self', 'Tensor'),),
     reciprocal_,
 ),))
 
@@ -5892,7 +5892,7 @@ def neg(input, *, out=None):
 
 
 _NEG = GuardedOverload("neg", ((
-    'neg(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     neg,
 ),))
 
@@ -5953,7 +5953,7 @@ def neg_(input):
 
 
 _NEG_ = GuardedOverload("neg_", ((
-    'neg_(Tensor self)',
+    (('self', 'Tensor'),),
     neg_,
 ),))
 
@@ -5976,7 +5976,7 @@ def positive(input):
 
 
 _POSITIVE = GuardedOverload("positive", ((
-    'positive(Tensor self)',
+    (('self', 'Tensor'),),
     positive,
 ),), composite_elementwise.positive)
 
@@ -6042,7 +6042,7 @@ def abs(input, *, out=None):
 
 
 _ABS = GuardedOverload("abs", ((
-    'abs(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     abs,
 ),))
 
@@ -6101,7 +6101,7 @@ def abs_(input):
 
 
 _ABS_ = GuardedOverload("abs_", ((
-    'abs_(Tensor self)',
+    (('self', 'Tensor'),),
     abs_,
 ),))
 
@@ -6168,7 +6168,7 @@ def sgn(input, *, out=None):
 
 
 _SGN = GuardedOverload("sgn", ((
-    'sgn(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sgn,
 ),))
 
@@ -6228,7 +6228,7 @@ def sgn_(input):
 
 
 _SGN_ = GuardedOverload("sgn_", ((
-    'sgn_(Tensor self)',
+    (('self', 'Tensor'),),
     sgn_,
 ),))
 
@@ -6292,7 +6292,7 @@ def sign(input, *, out=None):
 
 
 _SIGN = GuardedOverload("sign", ((
-    'sign(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sign,
 ),))
 
@@ -6347,7 +6347,7 @@ def sign_(input):
 
 
 _SIGN_ = GuardedOverload("sign_", ((
-    'sign_(Tensor self)',
+    (('self', 'Tensor'),),
     sign_,
 ),))
 
@@ -6411,7 +6411,7 @@ def floor(input, *, out=None):
 
 
 _FLOOR = GuardedOverload("floor", ((
-    'floor(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     floor,
 ),))
 
@@ -6466,7 +6466,7 @@ def floor_(input):
 
 
 _FLOOR_ = GuardedOverload("floor_", ((
-    'floor_(Tensor self)',
+    (('self', 'Tensor'),),
     floor_,
 ),))
 
@@ -6530,7 +6530,7 @@ def ceil(input, *, out=None):
 
 
 _CEIL = GuardedOverload("ceil", ((
-    'ceil(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     ceil,
 ),))
 
@@ -6585,7 +6585,7 @@ def ceil_(input):
 
 
 _CEIL_ = GuardedOverload("ceil_", ((
-    'ceil_(Tensor self)',
+    (('self', 'Tensor'),),
     ceil_,
 ),))
 
@@ -6649,7 +6649,7 @@ def trunc(input, *, out=None):
 
 
 _TRUNC = GuardedOverload("trunc", ((
-    'trunc(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     trunc,
 ),))
 
@@ -6704,7 +6704,7 @@ def trunc_(input):
 
 
 _TRUNC_ = GuardedOverload("trunc_", ((
-    'trunc_(Tensor self)',
+    (('self', 'Tensor'),),
     trunc_,
 ),))
 
@@ -6974,7 +6974,7 @@ def frac(input, *, out=None):
 
 
 _FRAC = GuardedOverload("frac", ((
-    'frac(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     frac,
 ),))
 
@@ -7029,7 +7029,7 @@ def frac_(input):
 
 
 _FRAC_ = GuardedOverload("frac_", ((
-    'frac_(Tensor self)',
+    (('self', 'Tensor'),),
     frac_,
 ),))
 
@@ -7097,7 +7097,7 @@ def erf(input, *, out=None):
 
 
 _ERF = GuardedOverload("erf", ((
-    'erf(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     erf,
 ),))
 
@@ -7159,7 +7159,7 @@ def erf_(input):
 
 
 _ERF_ = GuardedOverload("erf_", ((
-    'erf_(Tensor self)',
+    (('self', 'Tensor'),),
     erf_,
 ),))
 
@@ -7227,7 +7227,7 @@ def erfc(input, *, out=None):
 
 
 _ERFC = GuardedOverload("erfc", ((
-    'erfc(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     erfc,
 ),))
 
@@ -7289,7 +7289,7 @@ def erfc_(input):
 
 
 _ERFC_ = GuardedOverload("erfc_", ((
-    'erfc_(Tensor self)',
+    (('self', 'Tensor'),),
     erfc_,
 ),))
 
@@ -7357,7 +7357,7 @@ def erfinv(input, *, out=None):
 
 
 _ERFINV = GuardedOverload("erfinv", ((
-    'erfinv(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     erfinv,
 ),))
 
@@ -7419,7 +7419,7 @@ def erfinv_(input):
 
 
 _ERFINV_ = GuardedOverload("erfinv_", ((
-    'erfinv_(Tensor self)',
+    (('self', 'Tensor'),),
     erfinv_,
 ),))
 
@@ -7487,7 +7487,7 @@ def lgamma(input, *, out=None):
 
 
 _LGAMMA = GuardedOverload("lgamma", ((
-    'lgamma(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     lgamma,
 ),))
 
@@ -7549,7 +7549,7 @@ def lgamma_(input):
 
 
 _LGAMMA_ = GuardedOverload("lgamma_", ((
-    'lgamma_(Tensor self)',
+    (('self', 'Tensor'),),
     lgamma_,
 ),))
 
@@ -7617,7 +7617,7 @@ def digamma(input, *, out=None):
 
 
 _DIGAMMA = GuardedOverload("digamma", ((
-    'digamma(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     digamma,
 ),))
 
@@ -7679,7 +7679,7 @@ def digamma_(input):
 
 
 _DIGAMMA_ = GuardedOverload("digamma_", ((
-    'digamma_(Tensor self)',
+    (('self', 'Tensor'),),
     digamma_,
 ),))
 
@@ -7809,7 +7809,7 @@ def polygamma_(self, n):
 
 
 _POLYGAMMA_ = GuardedOverload("polygamma_", ((
-    'polygamma_(Tensor self, int n)',
+    (('self', 'Tensor'), ('n', 'int')),
     polygamma_,
 ),))
 
@@ -7881,7 +7881,7 @@ def mvlgamma(input, p, *, out=None):
 
 
 _MVLGAMMA = GuardedOverload("mvlgamma", ((
-    'mvlgamma(Tensor self, int p, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)),
     mvlgamma,
 ),))
 
@@ -7946,7 +7946,7 @@ def mvlgamma_(input, p):
 
 
 _MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
-    'mvlgamma_(Tensor self, int p)',
+    (('self', 'Tensor'), ('p', 'int')),
     mvlgamma_,
 ),))
 
@@ -8013,7 +8013,7 @@ def sigmoid(input, *, out=None):
 
 
 _SIGMOID = GuardedOverload("sigmoid", ((
-    'sigmoid(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sigmoid,
 ),))
 
@@ -8072,7 +8072,7 @@ def sigmoid_(input):
 
 
 _SIGMOID_ = GuardedOverload("sigmoid_", ((
-    'sigmoid_(Tensor self)',
+    (('self', 'Tensor'),),
     sigmoid_,
 ),))
 
@@ -8144,7 +8144,7 @@ def logit(input, eps=None, *, out=None):
 
 
 _LOGIT = GuardedOverload("logit", ((
-    'logit(Tensor self, float? eps=None, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)),
     logit,
 ),))
 
@@ -8209,7 +8209,7 @@ def logit_(input, eps=None):
 
 
 _LOGIT_ = GuardedOverload("logit_", ((
-    'logit_(Tensor self, float? eps=None)',
+    (('self', 'Tensor'), ('eps', 'float?', None)),
     logit_,
 ),))
 
@@ -8277,7 +8277,7 @@ def sinc(input, *, out=None):
 
 
 _SINC = GuardedOverload("sinc", ((
-    'sinc(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     sinc,
 ),))
 
@@ -8339,7 +8339,7 @@ def sinc_(input):
 
 
 _SINC_ = GuardedOverload("sinc_", ((
-    'sinc_(Tensor self)',
+    (('self', 'Tensor'),),
     sinc_,
 ),))
 
@@ -8405,7 +8405,7 @@ def deg2rad(input, *, out=None):
 
 
 _DEG2RAD = GuardedOverload("deg2rad", ((
-    'deg2rad(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     deg2rad,
 ),))
 
@@ -8463,7 +8463,7 @@ def deg2rad_(input):
 
 
 _DEG2RAD_ = GuardedOverload("deg2rad_", ((
-    'deg2rad_(Tensor self)',
+    (('self', 'Tensor'),),
     deg2rad_,
 ),))
 
@@ -8529,7 +8529,7 @@ def rad2deg(input, *, out=None):
 
 
 _RAD2DEG = GuardedOverload("rad2deg", ((
-    'rad2deg(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     rad2deg,
 ),))
 
@@ -8587,7 +8587,7 @@ def rad2deg_(input):
 
 
 _RAD2DEG_ = GuardedOverload("rad2deg_", ((
-    'rad2deg_(Tensor self)',
+    (('self', 'Tensor'),),
     rad2deg_,
 ),))
 
@@ -8655,7 +8655,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
 
 
 _NAN_TO_NUM = GuardedOverload("nan_to_num", ((
-    'nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None), '*', ('out', 'Tensor?', None)),
     nan_to_num,
 ),))
 
@@ -8716,7 +8716,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
 
 
 _NAN_TO_NUM_ = GuardedOverload("nan_to_num_", ((
-    'nan_to_num_(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)',
+    (('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None)),
     nan_to_num_,
 ),))
 
@@ -8774,7 +8774,7 @@ def frexp(input, *, out=None):
 
 
 _FREXP_TENSOR = GuardedOverload("frexp", ((
-    'frexp(Tensor self, *, Tensor[2]? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
     frexp,
 ),))
 
@@ -8813,7 +8813,7 @@ def logical_not(input, *, out=None):
 
 
 _LOGICAL_NOT = GuardedOverload("logical_not", ((
-    'logical_not(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logical_not,
 ),))
 
@@ -8844,7 +8844,7 @@ def logical_not_(input):
 
 
 _LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
-    'logical_not_(Tensor self)',
+    (('self', 'Tensor'),),
     logical_not_,
 ),))
 
@@ -8887,7 +8887,7 @@ def bitwise_not(input, *, out=None):
 
 
 _BITWISE_NOT = GuardedOverload("bitwise_not", ((
-    'bitwise_not(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     bitwise_not,
 ),))
 
@@ -8928,7 +8928,7 @@ def bitwise_not_(input):
 
 
 _BITWISE_NOT_ = GuardedOverload("bitwise_not_", ((
-    'bitwise_not_(Tensor self)',
+    (('self', 'Tensor'),),
     bitwise_not_,
 ),))
 
@@ -8967,7 +8967,7 @@ def isnan(input, *, out=None):
 
 
 _ISNAN = GuardedOverload("isnan", ((
-    'isnan(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     isnan,
 ),))
 
@@ -9006,7 +9006,7 @@ def isinf(input, *, out=None):
 
 
 _ISINF = GuardedOverload("isinf", ((
-    'isinf(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     isinf,
 ),))
 
@@ -9043,7 +9043,7 @@ def isfinite(input):
 
 
 _ISFINITE = GuardedOverload("isfinite", ((
-    'isfinite(Tensor self)',
+    (('self', 'Tensor'),),
     isfinite,
 ),))
 
@@ -9080,7 +9080,7 @@ def isposinf(input, *, out=None):
 
 
 _ISPOSINF = GuardedOverload("isposinf", ((
-    'isposinf(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     isposinf,
 ),))
 
@@ -9117,7 +9117,7 @@ def isneginf(input, *, out=None):
 
 
 _ISNEGINF = GuardedOverload("isneginf", ((
-    'isneginf(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     isneginf,
 ),))
 
@@ -9152,7 +9152,7 @@ def isreal(input):
 
 
 _ISREAL = GuardedOverload("isreal", ((
-    'isreal(Tensor self)',
+    (('self', 'Tensor'),),
     isreal,
 ),))
 
@@ -9191,7 +9191,7 @@ def signbit(input, *, out=None):
 
 
 _SIGNBIT = GuardedOverload("signbit", ((
-    'signbit(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     signbit,
 ),))
 
@@ -9234,7 +9234,7 @@ def eq(input, other, *, out=None):
 
 
 _EQ_TENSOR = GuardedOverload("eq", ((
-    'eq(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     eq,
 ),))
 
@@ -9301,7 +9301,7 @@ def eq_(input, other):
 
 
 _EQ__TENSOR = GuardedOverload("eq_", ((
-    'eq_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     eq_,
 ),))
 
@@ -9344,7 +9344,7 @@ def ne(input, other, *, out=None):
 
 
 _NE_TENSOR = GuardedOverload("ne", ((
-    'ne(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     ne,
 ),))
 
@@ -9411,7 +9411,7 @@ def ne_(input, other):
 
 
 _NE__TENSOR = GuardedOverload("ne_", ((
-    'ne_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     ne_,
 ),))
 
@@ -9452,7 +9452,7 @@ def lt(input, other, *, out=None):
 
 
 _LT_TENSOR = GuardedOverload("lt", ((
-    'lt(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     lt,
 ),))
 
@@ -9518,7 +9518,7 @@ def lt_(input, other):
 
 
 _LT__TENSOR = GuardedOverload("lt_", ((
-    'lt_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     lt_,
 ),))
 
@@ -9559,7 +9559,7 @@ def le(input, other, *, out=None):
 
 
 _LE_TENSOR = GuardedOverload("le", ((
-    'le(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     le,
 ),))
 
@@ -9625,7 +9625,7 @@ def le_(input, other):
 
 
 _LE__TENSOR = GuardedOverload("le_", ((
-    'le_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     le_,
 ),))
 
@@ -9666,7 +9666,7 @@ def gt(input, other, *, out=None):
 
 
 _GT_TENSOR = GuardedOverload("gt", ((
-    'gt(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     gt,
 ),))
 
@@ -9732,7 +9732,7 @@ def gt_(input, other):
 
 
 _GT__TENSOR = GuardedOverload("gt_", ((
-    'gt_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     gt_,
 ),))
 
@@ -9773,7 +9773,7 @@ def ge(input, other, *, out=None):
 
 
 _GE_TENSOR = GuardedOverload("ge", ((
-    'ge(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     ge,
 ),))
 
@@ -9839,7 +9839,7 @@ def ge_(input, other):
 
 
 _GE__TENSOR = GuardedOverload("ge_", ((
-    'ge_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     ge_,
 ),))
 
@@ -9880,7 +9880,7 @@ def logical_and(input, other, *, out=None):
 
 
 _LOGICAL_AND = GuardedOverload("logical_and", ((
-    'logical_and(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logical_and,
 ),))
 
@@ -9914,7 +9914,7 @@ def logical_and_(input, other):
 
 
 _LOGICAL_AND_ = GuardedOverload("logical_and_", ((
-    'logical_and_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     logical_and_,
 ),))
 
@@ -9955,7 +9955,7 @@ def logical_or(input, other, *, out=None):
 
 
 _LOGICAL_OR = GuardedOverload("logical_or", ((
-    'logical_or(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logical_or,
 ),))
 
@@ -9989,7 +9989,7 @@ def logical_or_(input, other):
 
 
 _LOGICAL_OR_ = GuardedOverload("logical_or_", ((
-    'logical_or_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     logical_or_,
 ),))
 
@@ -10030,7 +10030,7 @@ def logical_xor(input, other, *, out=None):
 
 
 _LOGICAL_XOR = GuardedOverload("logical_xor", ((
-    'logical_xor(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logical_xor,
 ),))
 
@@ -10064,7 +10064,7 @@ def logical_xor_(input, other):
 
 
 _LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
-    'logical_xor_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     logical_xor_,
 ),))
 
@@ -10147,7 +10147,7 @@ def bitwise_and_(input, other):
 
 
 _BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
-    'bitwise_and_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     bitwise_and_,
 ),))
 
@@ -10267,7 +10267,7 @@ def bitwise_or_(input, other):
 
 
 _BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
-    'bitwise_or_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     bitwise_or_,
 ),))
 
@@ -10387,7 +10387,7 @@ def bitwise_xor_(input, other):
 
 
 _BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
-    'bitwise_xor_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     bitwise_xor_,
 ),))
 
@@ -10499,7 +10499,7 @@ def bitwise_left_shift_(input, other):
 
 
 _BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", ((
-    'bitwise_left_shift_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     bitwise_left_shift_,
 ),))
 
@@ -10609,7 +10609,7 @@ def bitwise_right_shift_(input, other):
 
 
 _BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", ((
-    'bitwise_right_shift_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     bitwise_right_shift_,
 ),))
 
@@ -10681,7 +10681,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 _ISCLOSE = GuardedOverload("isclose", ((
-    'isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)',
+    (('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)),
     isclose,
 ),))
 
@@ -10758,7 +10758,7 @@ def maximum(input, other, *, out=None):
 
 
 _MAXIMUM = GuardedOverload("maximum", ((
-    'maximum(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     maximum,
 ),))
 
@@ -10835,7 +10835,7 @@ def minimum(input, other, *, out=None):
 
 
 _MINIMUM = GuardedOverload("minimum", ((
-    'minimum(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     minimum,
 ),))
 
@@ -10912,7 +10912,7 @@ def fmax(input, other, *, out=None):
 
 
 _FMAX = GuardedOverload("fmax", ((
-    'fmax(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     fmax,
 ),))
 
@@ -10989,7 +10989,7 @@ def fmin(input, other, *, out=None):
 
 
 _FMIN = GuardedOverload("fmin", ((
-    'fmin(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     fmin,
 ),))
 
@@ -11093,7 +11093,7 @@ def atan2(input, other, *, out=None):
 
 
 _ATAN2 = GuardedOverload("atan2", ((
-    'atan2(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     atan2,
 ),))
 
@@ -11169,7 +11169,7 @@ def atan2_(input, other):
 
 
 _ATAN2_ = GuardedOverload("atan2_", ((
-    'atan2_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     atan2_,
 ),))
 
@@ -11249,7 +11249,7 @@ def hypot(input, other, *, out=None):
 
 
 _HYPOT = GuardedOverload("hypot", ((
-    'hypot(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     hypot,
 ),))
 
@@ -11322,7 +11322,7 @@ def hypot_(input, other):
 
 
 _HYPOT_ = GuardedOverload("hypot_", ((
-    'hypot_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     hypot_,
 ),))
 
@@ -11641,7 +11641,7 @@ def nextafter(input, other, *, out=None):
 
 
 _NEXTAFTER = GuardedOverload("nextafter", ((
-    'nextafter(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     nextafter,
 ),))
 
@@ -11710,7 +11710,7 @@ def nextafter_(input, other):
 
 
 _NEXTAFTER_ = GuardedOverload("nextafter_", ((
-    'nextafter_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     nextafter_,
 ),))
 
@@ -11751,7 +11751,7 @@ def heaviside(input, values, *, out=None):
 
 
 _HEAVISIDE = GuardedOverload("heaviside", ((
-    'heaviside(Tensor self, Tensor values, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('values', 'Tensor'), '*', ('out', 'Tensor?', None)),
     heaviside,
 ),))
 
@@ -11786,7 +11786,7 @@ def heaviside_(input, values):
 
 
 _HEAVISIDE_ = GuardedOverload("heaviside_", ((
-    'heaviside_(Tensor self, Tensor values)',
+    (('self', 'Tensor'), ('values', 'Tensor')),
     heaviside_,
 ),))
 
@@ -11829,7 +11829,7 @@ def gcd(input, other, *, out=None):
 
 
 _GCD = GuardedOverload("gcd", ((
-    'gcd(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     gcd,
 ),))
 
@@ -11867,7 +11867,7 @@ def gcd_(input, other):
 
 
 _GCD_ = GuardedOverload("gcd_", ((
-    'gcd_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     gcd_,
 ),))
 
@@ -11910,7 +11910,7 @@ def lcm(input, other, *, out=None):
 
 
 _LCM = GuardedOverload("lcm", ((
-    'lcm(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     lcm,
 ),))
 
@@ -11948,7 +11948,7 @@ def lcm_(input, other):
 
 
 _LCM_ = GuardedOverload("lcm_", ((
-    'lcm_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     lcm_,
 ),))
 
@@ -12334,7 +12334,7 @@ def logaddexp(input, other, *, out=None):
 
 
 _LOGADDEXP = GuardedOverload("logaddexp", ((
-    'logaddexp(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logaddexp,
 ),))
 
@@ -12411,7 +12411,7 @@ def logaddexp2(input, other, *, out=None):
 
 
 _LOGADDEXP2 = GuardedOverload("logaddexp2", ((
-    'logaddexp2(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     logaddexp2,
 ),))
 
@@ -12489,7 +12489,7 @@ def ldexp(input, other, *, out=None):
 
 
 _LDEXP_TENSOR = GuardedOverload("ldexp", ((
-    'ldexp(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     ldexp,
 ),))
 
@@ -12558,7 +12558,7 @@ def ldexp_(input, other):
 
 
 _LDEXP_ = GuardedOverload("ldexp_", ((
-    'ldexp_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     ldexp_,
 ),))
 
@@ -13965,7 +13965,7 @@ def zero(input, *, out=None):
 
 
 _ZERO = GuardedOverload("zero", ((
-    'zero(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     zero,
 ),))
 
@@ -14016,7 +14016,7 @@ def zero_(input):
 
 
 _ZERO_ = GuardedOverload("zero_", ((
-    'zero_(Tensor self)',
+    (('self', 'Tensor'),),
     zero_,
 ),))
 
@@ -14092,7 +14092,7 @@ def sigmoid_backward(grad_output, output):
 
 
 _SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
-    'sigmoid_backward(Tensor grad_output, Tensor output)',
+    (('grad_output', 'Tensor'), ('output', 'Tensor')),
     sigmoid_backward,
 ),))
 
@@ -14168,7 +14168,7 @@ def tanh_backward(grad_output, output):
 
 
 _TANH_BACKWARD = GuardedOverload("tanh_backward", ((
-    'tanh_backward(Tensor grad_output, Tensor output)',
+    (('grad_output', 'Tensor'), ('output', 'Tensor')),
     tanh_backward,
 ),))
 
@@ -14211,7 +14211,7 @@ def logit_backward(grad_output, self, eps=None):
 
 
 _LOGIT_BACKWARD = GuardedOverload("logit_backward", ((
-    'logit_backward(Tensor grad_output, Tensor self, float? eps=None)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('eps', 'float?', None)),
     logit_backward,
 ),))
 
@@ -14236,7 +14236,7 @@ def absolute(input, *, out=None):
 
 
 _ABSOLUTE = GuardedOverload("absolute", ((
-    'absolute(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     absolute,
 ),), composite_elementwise.absolute)
 
@@ -14259,7 +14259,7 @@ def absolute_(self):
 
 
 _ABSOLUTE_ = GuardedOverload("absolute_", ((
-    'absolute_(Tensor self)',
+    (('self', 'Tensor'),),
     absolute_,
 ),), composite_elementwise.absolute_)
 
@@ -14284,7 +14284,7 @@ def arcsin(input, *, out=None):
 
 
 _ARCSIN = GuardedOverload("arcsin", ((
-    'arcsin(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arcsin,
 ),), composite_elementwise.arcsin)
 
@@ -14307,7 +14307,7 @@ def arcsin_(input):
 
 
 _ARCSIN_ = GuardedOverload("arcsin_", ((
-    'arcsin_(Tensor self)',
+    (('self', 'Tensor'),),
     arcsin_,
 ),), composite_elementwise.arcsin_)
 
@@ -14332,7 +14332,7 @@ def arccos(input, *, out=None):
 
 
 _ARCCOS = GuardedOverload("arccos", ((
-    'arccos(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arccos,
 ),), composite_elementwise.arccos)
 
@@ -14355,7 +14355,7 @@ def arccos_(input):
 
 
 _ARCCOS_ = GuardedOverload("arccos_", ((
-    'arccos_(Tensor self)',
+    (('self', 'Tensor'),),
     arccos_,
 ),), composite_elementwise.arccos_)
 
@@ -14380,7 +14380,7 @@ def arctan(input, *, out=None):
 
 
 _ARCTAN = GuardedOverload("arctan", ((
-    'arctan(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arctan,
 ),), composite_elementwise.arctan)
 
@@ -14403,7 +14403,7 @@ def arctan_(input):
 
 
 _ARCTAN_ = GuardedOverload("arctan_", ((
-    'arctan_(Tensor self)',
+    (('self', 'Tensor'),),
     arctan_,
 ),), composite_elementwise.arctan_)
 
@@ -14428,7 +14428,7 @@ def arcsinh(input, *, out=None):
 
 
 _ARCSINH = GuardedOverload("arcsinh", ((
-    'arcsinh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arcsinh,
 ),), composite_elementwise.arcsinh)
 
@@ -14451,7 +14451,7 @@ def arcsinh_(input):
 
 
 _ARCSINH_ = GuardedOverload("arcsinh_", ((
-    'arcsinh_(Tensor self)',
+    (('self', 'Tensor'),),
     arcsinh_,
 ),), composite_elementwise.arcsinh_)
 
@@ -14476,7 +14476,7 @@ def arccosh(input, *, out=None):
 
 
 _ARCCOSH = GuardedOverload("arccosh", ((
-    'arccosh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arccosh,
 ),), composite_elementwise.arccosh)
 
@@ -14499,7 +14499,7 @@ def arccosh_(input):
 
 
 _ARCCOSH_ = GuardedOverload("arccosh_", ((
-    'arccosh_(Tensor self)',
+    (('self', 'Tensor'),),
     arccosh_,
 ),), composite_elementwise.arccosh_)
 
@@ -14524,7 +14524,7 @@ def arctanh(input, *, out=None):
 
 
 _ARCTANH = GuardedOverload("arctanh", ((
-    'arctanh(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arctanh,
 ),), composite_elementwise.arctanh)
 
@@ -14547,7 +14547,7 @@ def arctanh_(input):
 
 
 _ARCTANH_ = GuardedOverload("arctanh_", ((
-    'arctanh_(Tensor self)',
+    (('self', 'Tensor'),),
     arctanh_,
 ),), composite_elementwise.arctanh_)
 
@@ -14572,7 +14572,7 @@ def negative(input, *, out=None):
 
 
 _NEGATIVE = GuardedOverload("negative", ((
-    'negative(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     negative,
 ),), composite_elementwise.negative)
 
@@ -14595,7 +14595,7 @@ def negative_(input):
 
 
 _NEGATIVE_ = GuardedOverload("negative_", ((
-    'negative_(Tensor self)',
+    (('self', 'Tensor'),),
     negative_,
 ),), composite_elementwise.negative_)
 
@@ -14620,7 +14620,7 @@ def fix(input, *, out=None):
 
 
 _FIX = GuardedOverload("fix", ((
-    'fix(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     fix,
 ),), composite_elementwise.fix)
 
@@ -14643,7 +14643,7 @@ def fix_(input):
 
 
 _FIX_ = GuardedOverload("fix_", ((
-    'fix_(Tensor self)',
+    (('self', 'Tensor'),),
     fix_,
 ),), composite_elementwise.fix_)
 
@@ -14668,7 +14668,7 @@ def square(input, *, out=None):
 
 
 _SQUARE = GuardedOverload("square", ((
-    'square(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     square,
 ),), composite_elementwise.square)
 
@@ -14691,7 +14691,7 @@ def square_(input):
 
 
 _SQUARE_ = GuardedOverload("square_", ((
-    'square_(Tensor self)',
+    (('self', 'Tensor'),),
     square_,
 ),), composite_elementwise.square_)
 
@@ -14722,7 +14722,7 @@ def subtract(input, other, *, alpha=1, out=None):
 
 
 _SUBTRACT_TENSOR = GuardedOverload("subtract", ((
-    'subtract(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     subtract,
 ),), composite_elementwise.subtract)
 
@@ -14749,7 +14749,7 @@ def subtract_(self, other, *, alpha=1):
 
 
 _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
-    'subtract_(Tensor self, Tensor|number other, *, Scalar alpha=1)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
     subtract_,
 ),), composite_elementwise.subtract_)
 
@@ -14800,7 +14800,7 @@ def multiply(input, other, *, out=None):
 
 
 _MULTIPLY_TENSOR = GuardedOverload("multiply", ((
-    'multiply(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     multiply,
 ),), composite_elementwise.multiply)
 
@@ -14825,7 +14825,7 @@ def multiply_(self, other):
 
 
 _MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
-    'multiply_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     multiply_,
 ),), composite_elementwise.multiply_)
 
@@ -14968,7 +14968,7 @@ def true_divide(input, other, *, out=None):
 
 
 _TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
-    'true_divide(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     true_divide,
 ),), composite_elementwise.true_divide)
 
@@ -14993,7 +14993,7 @@ def true_divide_(self, other):
 
 
 _TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
-    'true_divide_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     true_divide_,
 ),), composite_elementwise.true_divide_)
 
@@ -15040,7 +15040,7 @@ def arctan2(input, other, *, out=None):
 
 
 _ARCTAN2 = GuardedOverload("arctan2", ((
-    'arctan2(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     arctan2,
 ),), composite_elementwise.arctan2)
 
@@ -15063,7 +15063,7 @@ def arctan2_(self, other):
 
 
 _ARCTAN2_ = GuardedOverload("arctan2_", ((
-    'arctan2_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     arctan2_,
 ),), composite_elementwise.arctan2_)
 
@@ -15090,7 +15090,7 @@ def not_equal(input, other, *, out=None):
 
 
 _NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
-    'not_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     not_equal,
 ),), composite_elementwise.not_equal)
 
@@ -15115,7 +15115,7 @@ def not_equal_(self, other):
 
 
 _NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
-    'not_equal_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     not_equal_,
 ),), composite_elementwise.not_equal_)
 
@@ -15142,7 +15142,7 @@ def less(input, other, *, out=None):
 
 
 _LESS_TENSOR = GuardedOverload("less", ((
-    'less(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     less,
 ),), composite_elementwise.less)
 
@@ -15167,7 +15167,7 @@ def less_(self, other):
 
 
 _LESS__TENSOR = GuardedOverload("less_", ((
-    'less_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     less_,
 ),), composite_elementwise.less_)
 
@@ -15194,7 +15194,7 @@ def less_equal(input, other, *, out=None):
 
 
 _LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
-    'less_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     less_equal,
 ),), composite_elementwise.less_equal)
 
@@ -15219,7 +15219,7 @@ def less_equal_(self, other):
 
 
 _LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
-    'less_equal_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     less_equal_,
 ),), composite_elementwise.less_equal_)
 
@@ -15246,7 +15246,7 @@ def greater(input, other, *, out=None):
 
 
 _GREATER_TENSOR = GuardedOverload("greater", ((
-    'greater(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     greater,
 ),), composite_elementwise.greater)
 
@@ -15271,7 +15271,7 @@ def greater_(self, other):
 
 
 _GREATER__TENSOR = GuardedOverload("greater_", ((
-    'greater_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     greater_,
 ),), composite_elementwise.greater_)
 
@@ -15298,7 +15298,7 @@ def greater_equal(input, other, *, out=None):
 
 
 _GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
-    'greater_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
     greater_equal,
 ),), composite_elementwise.greater_equal)
 
@@ -15323,7 +15323,7 @@ def greater_equal_(self, other):
 
 
 _GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
-    'greater_equal_(Tensor self, Tensor|number other)',
+    (('self', 'Tensor'), ('other', 'Tensor|number')),
     greater_equal_,
 ),), composite_elementwise.greater_equal_)
 
@@ -15457,7 +15457,7 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 _ALLCLOSE = GuardedOverload("allclose", ((
-    'allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)',
+    (('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)),
     allclose,
 ),), composite_elementwise.allclose)
 
@@ -15480,7 +15480,7 @@ def equal(input, other):
 
 
 _EQUAL = GuardedOverload("equal", ((
-    'equal(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     equal,
 ),), composite_elementwise.equal)
 
@@ -15503,7 +15503,7 @@ def is_nonzero(input):
 
 
 _IS_NONZERO = GuardedOverload("is_nonzero", ((
-    'is_nonzero(Tensor self)',
+    (('self', 'Tensor'),),
     is_nonzero,
 ),), composite_elementwise.is_nonzero)
 
@@ -15526,7 +15526,7 @@ def is_same_size(input, other):
 
 
 _IS_SAME_SIZE = GuardedOverload("is_same_size", ((
-    'is_same_size(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     is_same_size,
 ),), composite_elementwise.is_same_size)
 
@@ -15549,7 +15549,7 @@ def is_floating_point(input):
 
 
 _IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
-    'is_floating_point(Tensor self)',
+    (('self', 'Tensor'),),
     is_floating_point,
 ),), composite_elementwise.is_floating_point)
 
@@ -15572,7 +15572,7 @@ def is_complex(input):
 
 
 _IS_COMPLEX = GuardedOverload("is_complex", ((
-    'is_complex(Tensor self)',
+    (('self', 'Tensor'),),
     is_complex,
 ),), composite_elementwise.is_complex)
 
@@ -15595,7 +15595,7 @@ def is_signed(input):
 
 
 _IS_SIGNED = GuardedOverload("is_signed", ((
-    'is_signed(Tensor self)',
+    (('self', 'Tensor'),),
     is_signed,
 ),), composite_elementwise.is_signed)
 
@@ -15618,7 +15618,7 @@ def is_conj(input):
 
 
 _IS_CONJ = GuardedOverload("is_conj", ((
-    'is_conj(Tensor self)',
+    (('self', 'Tensor'),),
     is_conj,
 ),), composite_elementwise.is_conj)
 
@@ -15641,6 +15641,6 @@ def is_neg(input):
 
 
 _IS_NEG = GuardedOverload("is_neg", ((
-    'is_neg(Tensor self)',
+    (('self', 'Tensor'),),
     is_neg,
 ),), composite_elementwise.is_neg)

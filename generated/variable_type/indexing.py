@@ -644,7 +644,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
 
 
 _INDEX_ADD = GuardedOverload("index_add", ((
-    'index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     index_add,
 ),))
 
@@ -708,7 +708,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
 
 
 _INDEX_ADD_ = GuardedOverload("index_add_", ((
-    'index_add_(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1)),
     index_add_,
 ),))
 
@@ -788,7 +788,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
 
 
 _INDEX_REDUCE = GuardedOverload("index_reduce", ((
-    'index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)),
     index_reduce,
 ),))
 
@@ -858,7 +858,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
 
 
 _INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
-    'index_reduce_(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)),
     index_reduce_,
 ),))
 
@@ -932,7 +932,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
 
 
 _INDEX_COPY = GuardedOverload("index_copy", ((
-    'index_copy(Tensor self, int dim, Tensor index, Tensor source, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)),
     index_copy,
 ),))
 
@@ -995,7 +995,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
 
 
 _INDEX_COPY_ = GuardedOverload("index_copy_", ((
-    'index_copy_(Tensor self, int dim, Tensor index, Tensor source)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor')),
     index_copy_,
 ),))
 
@@ -1447,7 +1447,7 @@ def masked_scatter(input, mask, source, *, out=None):
 
 
 _MASKED_SCATTER = GuardedOverload("masked_scatter", ((
-    'masked_scatter(Tensor self, Tensor mask, Tensor source, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)),
     masked_scatter,
 ),))
 
@@ -1506,7 +1506,7 @@ def masked_scatter_(self, mask, source):
 
 
 _MASKED_SCATTER_ = GuardedOverload("masked_scatter_", ((
-    'masked_scatter_(Tensor self, Tensor mask, Tensor source)',
+    (('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor')),
     masked_scatter_,
 ),))
 
@@ -1625,7 +1625,7 @@ def masked_select(input, mask, *, out=None):
 
 
 _MASKED_SELECT = GuardedOverload("masked_select", ((
-    'masked_select(Tensor self, Tensor mask, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('mask', 'Tensor'), '*', ('out', 'Tensor?', None)),
     masked_select,
 ),))
 
@@ -1698,7 +1698,7 @@ def put(input, index, source, accumulate=False, *, out=None):
 
 
 _PUT = GuardedOverload("put", ((
-    'put(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False), '*', ('out', 'Tensor?', None)),
     put,
 ),))
 
@@ -1760,7 +1760,7 @@ def put_(self, index, source, accumulate=False):
 
 
 _PUT_ = GuardedOverload("put_", ((
-    'put_(Tensor self, Tensor index, Tensor source, bool accumulate=False)',
+    (('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False)),
     put_,
 ),))
 
@@ -1823,7 +1823,7 @@ def take(input, index, *, out=None):
 
 
 _TAKE = GuardedOverload("take", ((
-    'take(Tensor self, Tensor index, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)),
     take,
 ),))
 
@@ -1902,7 +1902,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
 
 
 _INDEX_SELECT = GuardedOverload("index_select", ((
-    'index_select(Tensor self, int dim, Tensor index, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)),
     index_select,
 ),))
 
@@ -1969,7 +1969,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
 
 
 _GATHER = GuardedOverload("gather", ((
-    'gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('sparse_grad', 'bool', False), ('out', 'Tensor?', None)),
     gather,
 ),))
 
@@ -2361,7 +2361,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
 
 
 _SCATTER_ADD = GuardedOverload("scatter_add", ((
-    'scatter_add(Tensor self, int dim, Tensor index, Tensor src, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), '*', ('out', 'Tensor?', None)),
     scatter_add,
 ),))
 
@@ -2423,7 +2423,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
 
 
 _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
-    'scatter_add_(Tensor self, int dim, Tensor index, Tensor src)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor')),
     scatter_add_,
 ),))
 
@@ -2503,7 +2503,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
 
 
 _SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
-    'scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)),
     scatter_reduce,
 ),))
 
@@ -2573,7 +2573,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
 
 
 _SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
-    'scatter_reduce_(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)),
     scatter_reduce_,
 ),))
 
@@ -2607,7 +2607,7 @@ def nonzero(input, *, out=None):
 
 
 _NONZERO = GuardedOverload("nonzero", ((
-    'nonzero(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     nonzero,
 ),))
 
@@ -2675,7 +2675,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 
 _EMBEDDING = GuardedOverload("embedding", ((
-    'embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor? out=None)',
+    (('weight', 'Tensor'), ('indices', 'Tensor'), ('padding_idx', 'int', -1), ('scale_grad_by_freq', 'bool', False), ('sparse', 'bool', False), '*', ('out', 'Tensor?', None)),
     embedding,
 ),))
 
@@ -2700,7 +2700,7 @@ def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_fr
 
 
 _EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
-    'embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse)',
+    (('grad', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), ('sparse', 'bool')),
     embedding_backward,
 ),), composite_indexing.embedding_backward)
 
@@ -2766,7 +2766,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 
 
 _EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", ((
-    'embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, *, Tensor? out=None)',
+    (('grad_output', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), '*', ('out', 'Tensor?', None)),
     embedding_dense_backward,
 ),))
 
@@ -2813,7 +2813,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
 
 
 _EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
-    'embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type)',
+    (('self', 'Tensor'), ('indices', 'Tensor'), ('max_norm', 'float'), ('norm_type', 'float')),
     embedding_renorm_,
 ),))
 
@@ -2919,7 +2919,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
 
 
 __EMBEDDING_BAG = GuardedOverload("_embedding_bag", ((
-    '_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)',
+    (('weight', 'Tensor'), ('indices', 'Tensor'), ('offsets', 'Tensor'), ('scale_grad_by_freq', 'bool', False), ('mode', 'int', 0), ('sparse', 'bool', False), ('per_sample_weights', 'Tensor?', None), ('include_last_offset', 'bool', False), ('padding_idx', 'int', -1)),
     _embedding_bag,
 ),))
 
@@ -2953,7 +2953,7 @@ def one_hot(input, num_classes=-1):
 
 
 _ONE_HOT = GuardedOverload("one_hot", ((
-    'one_hot(Tensor self, int num_classes=-1)',
+    (('self', 'Tensor'), ('num_classes', 'int', -1)),
     one_hot,
 ),))
 
@@ -2989,7 +2989,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
 
 
 _NONZERO_STATIC = GuardedOverload("nonzero_static", ((
-    'nonzero_static(Tensor self, *, int size, int fill_value=-1, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('size', 'int'), ('fill_value', 'int', -1), ('out', 'Tensor?', None)),
     nonzero_static,
 ),))
 
@@ -3012,7 +3012,7 @@ def nonzero_numpy(input):
 
 
 _NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
-    'nonzero_numpy(Tensor self)',
+    (('self', 'Tensor'),),
     nonzero_numpy,
 ),), composite_indexing.nonzero_numpy)
 
@@ -3035,7 +3035,7 @@ def argwhere(input):
 
 
 _ARGWHERE = GuardedOverload("argwhere", ((
-    'argwhere(Tensor self)',
+    (('self', 'Tensor'),),
     argwhere,
 ),), composite_indexing.argwhere)
 

@@ -133,7 +133,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
 
 
 _MSE_LOSS = GuardedOverload("mse_loss", ((
-    'mse_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
     mse_loss,
 ),))
 
@@ -216,7 +216,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
 
 
 _MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
-    'mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
     mse_loss_backward,
 ),))
 
@@ -241,7 +241,7 @@ def l1_loss(input, target, reduction=1):
 
 
 _L1_LOSS = GuardedOverload("l1_loss", ((
-    'l1_loss(Tensor self, Tensor target, int reduction=Mean)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean')),
     l1_loss,
 ),), composite_loss.l1_loss)
 
@@ -318,7 +318,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
 
 
 _SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", ((
-    'smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('beta', 'float', 1.0), '*', ('out', 'Tensor?', None)),
     smooth_l1_loss,
 ),))
 
@@ -402,7 +402,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
 
 
 _SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
-    'smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('beta', 'float')),
     smooth_l1_loss_backward,
 ),))
 
@@ -479,7 +479,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
 
 
 _HUBER_LOSS = GuardedOverload("huber_loss", ((
-    'huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('delta', 'float', 1.0), '*', ('out', 'Tensor?', None)),
     huber_loss,
 ),))
 
@@ -563,7 +563,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
 
 
 _HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
-    'huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('delta', 'float')),
     huber_loss_backward,
 ),))
 
@@ -632,7 +632,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
 
 
 _SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
-    'soft_margin_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
     soft_margin_loss,
 ),))
 
@@ -710,7 +710,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
 
 
 _SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
-    'soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
     soft_margin_loss_backward,
 ),))
 
@@ -790,7 +790,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
 
 
 _BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
-    'binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
     binary_cross_entropy,
 ),))
 
@@ -877,7 +877,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
 
 
 _BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward", ((
-    'binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
     binary_cross_entropy_backward,
 ),))
 
@@ -959,7 +959,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
 
 
 _BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_logits", ((
-    'binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('pos_weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
     binary_cross_entropy_with_logits,
 ),))
 
@@ -1032,7 +1032,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
 
 
 _MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
-    'multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar', 1), ('margin', 'Scalar', 1), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
     multi_margin_loss,
 ),))
 
@@ -1114,7 +1114,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
 
 
 _MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
-    'multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar'), ('margin', 'Scalar'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
     multi_margin_loss_backward,
 ),))
 
@@ -1141,7 +1141,7 @@ def multilabel_margin_loss(input, target, reduction=1, *, out=None):
 
 
 _MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
-    'multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
     multilabel_margin_loss,
 ),), composite_loss.multilabel_margin_loss)
 
@@ -1204,7 +1204,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
 
 
 _MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forward", ((
-    'multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
     multilabel_margin_loss_forward,
 ),))
 
@@ -1274,7 +1274,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
 
 
 _MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backward", ((
-    'multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('is_target', 'Tensor')),
     multilabel_margin_loss_backward,
 ),))
 
@@ -1299,7 +1299,7 @@ def kl_div(input, target, reduction=1, *, log_target=False):
 
 
 _KL_DIV = GuardedOverload("kl_div", ((
-    'kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('log_target', 'bool', False)),
     kl_div,
 ),), composite_loss.kl_div)
 
@@ -1324,7 +1324,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 
 _POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
-    'poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction)',
+    (('input', 'Tensor'), ('target', 'Tensor'), ('log_input', 'bool'), ('full', 'bool'), ('eps', 'float'), ('reduction', 'int')),
     poisson_nll_loss,
 ),), composite_loss.poisson_nll_loss)
 
@@ -1349,7 +1349,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 _MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
-    'margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
+    (('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')),
     margin_ranking_loss,
 ),), composite_loss.margin_ranking_loss)
 
@@ -1374,7 +1374,7 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
 
 
 _HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
-    'hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 1.0), ('reduction', 'int', 'Mean')),
     hinge_embedding_loss,
 ),), composite_loss.hinge_embedding_loss)
 
@@ -1410,7 +1410,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 _COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
-    'cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
+    (('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')),
     cosine_embedding_loss,
 ),), composite_loss.cosine_embedding_loss)
 
@@ -1446,7 +1446,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, 
 
 
 _TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
-    'triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean)',
+    (('anchor', 'Tensor'), ('positive', 'Tensor'), ('negative', 'Tensor'), ('margin', 'float', 1.0), ('p', 'float', 2), ('eps', 'float', 1e-06), ('swap', 'bool', False), ('reduction', 'int', 'Mean')),
     triplet_margin_loss,
 ),), composite_loss.triplet_margin_loss)
 
@@ -1471,7 +1471,7 @@ def nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100):
 
 
 _NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
-    'nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100)),
     nll_loss_nd,
 ),), composite_loss.nll_loss_nd)
 
@@ -1498,7 +1498,7 @@ def nll_loss(input, target, weight=None, reduction=1, ignore_index=-100, *, out=
 
 
 _NLL_LOSS = GuardedOverload("nll_loss", ((
-    'nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)),
     nll_loss,
 ),), composite_loss.nll_loss)
 
@@ -1563,7 +1563,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
 
 
 _NLL_LOSS_FORWARD = GuardedOverload("nll_loss_forward", ((
-    'nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')),
     nll_loss_forward,
 ),))
 
@@ -1634,7 +1634,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
 
 
 _NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", ((
-    'nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')),
     nll_loss_backward,
 ),))
 
@@ -1661,7 +1661,7 @@ def nll_loss2d(input, target, weight=None, reduction=1, ignore_index=-100, *, ou
 
 
 _NLL_LOSS2D = GuardedOverload("nll_loss2d", ((
-    'nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)),
     nll_loss2d,
 ),), composite_loss.nll_loss2d)
 
@@ -1726,7 +1726,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
 
 
 _NLL_LOSS2D_FORWARD = GuardedOverload("nll_loss2d_forward", ((
-    'nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')),
     nll_loss2d_forward,
 ),))
 
@@ -1797,7 +1797,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
 
 
 _NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", ((
-    'nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')),
     nll_loss2d_backward,
 ),))
 
@@ -1822,7 +1822,7 @@ def cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-10
 
 
 _CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
-    'cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0)',
+    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), ('label_smoothing', 'float', 0.0)),
     cross_entropy_loss,
 ),), composite_loss.cross_entropy_loss)
 

@@ -123,7 +123,7 @@ def mm(input, mat2, *, out=None):
 
 
 _MM = GuardedOverload("mm", ((
-    'mm(Tensor self, Tensor mat2, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     mm,
 ),))
 
@@ -210,7 +210,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
 
 
 _ADDMM = GuardedOverload("addmm", ((
-    'addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addmm,
 ),))
 
@@ -285,7 +285,7 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
 
 
 _ADDMM_ = GuardedOverload("addmm_", ((
-    'addmm_(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)',
+    (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addmm_,
 ),))
 
@@ -359,7 +359,7 @@ def bmm(input, mat2, *, out=None):
 
 
 _BMM = GuardedOverload("bmm", ((
-    'bmm(Tensor self, Tensor mat2, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     bmm,
 ),))
 
@@ -433,7 +433,7 @@ def dot(input, tensor, *, out=None):
 
 
 _DOT = GuardedOverload("dot", ((
-    'dot(Tensor self, Tensor tensor, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('tensor', 'Tensor'), '*', ('out', 'Tensor?', None)),
     dot,
 ),))
 
@@ -507,7 +507,7 @@ def mv(input, vec, *, out=None):
 
 
 _MV = GuardedOverload("mv", ((
-    'mv(Tensor self, Tensor vec, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('vec', 'Tensor'), '*', ('out', 'Tensor?', None)),
     mv,
 ),))
 
@@ -581,7 +581,7 @@ def vdot(input, other, *, out=None):
 
 
 _VDOT = GuardedOverload("vdot", ((
-    'vdot(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     vdot,
 ),))
 
@@ -664,7 +664,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
 
 
 _ADDMV = GuardedOverload("addmv", ((
-    'addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addmv,
 ),))
 
@@ -735,7 +735,7 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
 
 
 _ADDMV_ = GuardedOverload("addmv_", ((
-    'addmv_(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)',
+    (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addmv_,
 ),))
 
@@ -820,7 +820,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
 
 
 _ADDR = GuardedOverload("addr", ((
-    'addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addr,
 ),))
 
@@ -894,7 +894,7 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
 
 
 _ADDR_ = GuardedOverload("addr_", ((
-    'addr_(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)',
+    (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addr_,
 ),))
 
@@ -977,7 +977,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 
 
 _BADDBMM = GuardedOverload("baddbmm", ((
-    'baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     baddbmm,
 ),))
 
@@ -1048,7 +1048,7 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
 
 
 _BADDBMM_ = GuardedOverload("baddbmm_", ((
-    'baddbmm_(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)',
+    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     baddbmm_,
 ),))
 
@@ -1134,7 +1134,7 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 
 
 _ADDBMM = GuardedOverload("addbmm", ((
-    'addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addbmm,
 ),))
 
@@ -1208,7 +1208,7 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
 
 
 _ADDBMM_ = GuardedOverload("addbmm_", ((
-    'addbmm_(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)',
+    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addbmm_,
 ),))
 
@@ -1386,7 +1386,7 @@ def bilinear(input1, input2, weight, bias=None):
 
 
 _BILINEAR = GuardedOverload("bilinear", ((
-    'bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)',
+    (('input1', 'Tensor'), ('input2', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None)),
     bilinear,
 ),), composite_matmul_products.bilinear)
 
@@ -1411,7 +1411,7 @@ def matmul(input, other, *, out=None):
 
 
 _MATMUL = GuardedOverload("matmul", ((
-    'matmul(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     matmul,
 ),), composite_matmul_products.matmul)
 
@@ -1436,7 +1436,7 @@ def linear(input, weight, bias=None, *, out=None):
 
 
 _LINEAR = GuardedOverload("linear", ((
-    'linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor? out=None)',
+    (('input', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None), '*', ('out', 'Tensor?', None)),
     linear,
 ),), composite_matmul_products.linear)
 
@@ -1461,7 +1461,7 @@ def linalg_matmul(input, other, *, out=None):
 
 
 _LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
-    'linalg_matmul(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     linalg_matmul,
 ),), composite_matmul_products.matmul)
 
@@ -1499,7 +1499,7 @@ def outer(input, vec2, *, out=None):
 
 
 _OUTER = GuardedOverload("outer", ((
-    'outer(Tensor self, Tensor vec2, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     outer,
 ),), composite_matmul_products.outer)
 
@@ -1524,7 +1524,7 @@ def ger(input, vec2, *, out=None):
 
 
 _GER = GuardedOverload("ger", ((
-    'ger(Tensor self, Tensor vec2, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     ger,
 ),), composite_matmul_products.outer)
 
@@ -1549,7 +1549,7 @@ def inner(input, other, *, out=None):
 
 
 _INNER = GuardedOverload("inner", ((
-    'inner(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     inner,
 ),), composite_matmul_products.inner)
 
@@ -1598,7 +1598,7 @@ def kron(input, other, *, out=None):
 
 
 _KRON = GuardedOverload("kron", ((
-    'kron(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     kron,
 ),), composite_matmul_products.kron)
 

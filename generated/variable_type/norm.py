@@ -124,7 +124,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 
 _NATIVE_BATCH_NORM = GuardedOverload("native_batch_norm", ((
-    'native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor[3]? out=None)',
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)),
     native_batch_norm,
 ),))
 
@@ -241,7 +241,7 @@ def batch_norm(input, weight, bias, running_mean, running_var, training, momentu
 
 
 _BATCH_NORM = GuardedOverload("batch_norm", ((
-    'batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)',
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')),
     batch_norm,
 ),), composite_norm.batch_norm)
 
@@ -266,7 +266,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 _INSTANCE_NORM = GuardedOverload("instance_norm", ((
-    'instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)',
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('use_input_stats', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')),
     instance_norm,
 ),), composite_norm.instance_norm)
 
@@ -526,7 +526,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 
 
 _NATIVE_GROUP_NORM = GuardedOverload("native_group_norm", ((
-    'native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps)',
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('N', 'int'), ('C', 'int'), ('HxW', 'int'), ('group', 'int'), ('eps', 'float')),
     native_group_norm,
 ),))
 
@@ -639,7 +639,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabl
 
 
 _GROUP_NORM = GuardedOverload("group_norm", ((
-    'group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)',
+    (('input', 'Tensor'), ('num_groups', 'int'), ('weight', 'Tensor?', None), ('bias', 'Tensor?', None), ('eps', 'float', 1e-05), ('cudnn_enabled', 'bool', True)),
     group_norm,
 ),), composite_norm.group_norm)
 

@@ -416,7 +416,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
 
 
 __ADAPTIVE_AVG_POOL2D_BACKWARD = GuardedOverload("_adaptive_avg_pool2d_backward", ((
-    '_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     _adaptive_avg_pool2d_backward,
 ),))
 
@@ -543,7 +543,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
 
 
 _ADAPTIVE_MAX_POOL2D_BACKWARD = GuardedOverload("adaptive_max_pool2d_backward", ((
-    'adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')),
     adaptive_max_pool2d_backward,
 ),))
 
@@ -960,7 +960,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
 
 
 __ADAPTIVE_AVG_POOL3D_BACKWARD = GuardedOverload("_adaptive_avg_pool3d_backward", ((
-    '_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor')),
     _adaptive_avg_pool3d_backward,
 ),))
 
@@ -1087,7 +1087,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
 
 
 _ADAPTIVE_MAX_POOL3D_BACKWARD = GuardedOverload("adaptive_max_pool3d_backward", ((
-    'adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')),
     adaptive_max_pool3d_backward,
 ),))
 

@@ -1569,7 +1569,7 @@ def native_dropout(input, p, train):
 
 
 _NATIVE_DROPOUT = GuardedOverload("native_dropout", ((
-    'native_dropout(Tensor input, float p, bool? train)',
+    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool?')),
     native_dropout,
 ),))
 
@@ -1636,7 +1636,7 @@ def native_dropout_backward(grad_output, mask, scale):
 
 
 _NATIVE_DROPOUT_BACKWARD = GuardedOverload("native_dropout_backward", ((
-    'native_dropout_backward(Tensor grad_output, Tensor mask, float scale)',
+    (('grad_output', 'Tensor'), ('mask', 'Tensor'), ('scale', 'float')),
     native_dropout_backward,
 ),))
 
@@ -1661,7 +1661,7 @@ def dropout(input, p, train):
 
 
 _DROPOUT = GuardedOverload("dropout", ((
-    'dropout(Tensor input, float p, bool train)',
+    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     dropout,
 ),), composite_random.dropout)
 
@@ -1686,7 +1686,7 @@ def dropout_(input, p, train):
 
 
 _DROPOUT_ = GuardedOverload("dropout_", ((
-    'dropout_(Tensor self, float p, bool train)',
+    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     dropout_,
 ),), composite_random.dropout_)
 
@@ -1711,7 +1711,7 @@ def feature_dropout(input, p, train):
 
 
 _FEATURE_DROPOUT = GuardedOverload("feature_dropout", ((
-    'feature_dropout(Tensor input, float p, bool train)',
+    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     feature_dropout,
 ),), composite_random.feature_dropout)
 
@@ -1736,7 +1736,7 @@ def feature_dropout_(input, p, train):
 
 
 _FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", ((
-    'feature_dropout_(Tensor self, float p, bool train)',
+    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     feature_dropout_,
 ),), composite_random.feature_dropout_)
 
@@ -1761,7 +1761,7 @@ def alpha_dropout(input, p, train):
 
 
 _ALPHA_DROPOUT = GuardedOverload("alpha_dropout", ((
-    'alpha_dropout(Tensor input, float p, bool train)',
+    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     alpha_dropout,
 ),), composite_random.alpha_dropout)
 
@@ -1786,7 +1786,7 @@ def alpha_dropout_(input, p, train):
 
 
 _ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", ((
-    'alpha_dropout_(Tensor self, float p, bool train)',
+    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     alpha_dropout_,
 ),), composite_random.alpha_dropout_)
 
@@ -1811,7 +1811,7 @@ def feature_alpha_dropout(input, p, train):
 
 
 _FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", ((
-    'feature_alpha_dropout(Tensor input, float p, bool train)',
+    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     feature_alpha_dropout,
 ),), composite_random.feature_alpha_dropout)
 
@@ -1836,7 +1836,7 @@ def feature_alpha_dropout_(input, p, train):
 
 
 _FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", ((
-    'feature_alpha_dropout_(Tensor self, float p, bool train)',
+    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
     feature_alpha_dropout_,
 ),), composite_random.feature_alpha_dropout_)
 
@@ -2043,6 +2043,6 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
 
 
 _RRELU_WITH_NOISE_BACKWARD = GuardedOverload("rrelu_with_noise_backward", ((
-    'rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result)',
+    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('noise', 'Tensor'), ('lower', 'Scalar'), ('upper', 'Scalar'), ('training', 'bool'), ('self_is_result', 'bool')),
     rrelu_with_noise_backward,
 ),))

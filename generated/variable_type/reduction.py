@@ -2148,7 +2148,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
 
 
 _CUMMAX = GuardedOverload("cummax", ((
-    'cummax(Tensor self, int dim, *, Tensor[2]? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)),
     cummax,
 ),))
 
@@ -2210,7 +2210,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
 
 
 _CUMMIN = GuardedOverload("cummin", ((
-    'cummin(Tensor self, int dim, *, Tensor[2]? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)),
     cummin,
 ),))
 
@@ -2279,7 +2279,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
 
 
 _LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
-    'logcumsumexp(Tensor self, int dim, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)),
     logcumsumexp,
 ),))
 
@@ -2740,7 +2740,7 @@ def dist(input, other, p=2, *, out=None):
 
 
 _DIST = GuardedOverload("dist", ((
-    'dist(Tensor self, Tensor other, Scalar p=2, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), ('p', 'Scalar', 2), '*', ('out', 'Tensor?', None)),
     dist,
 ),))
 
@@ -2765,7 +2765,7 @@ def cdist(x1, x2, p=2, compute_mode=None):
 
 
 _CDIST = GuardedOverload("cdist", ((
-    'cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)',
+    (('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float', 2), ('compute_mode', 'int?', None)),
     cdist,
 ),), composite_reduction_statistics.cdist)
 
@@ -2843,7 +2843,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
 
 
 __CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
-    '_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor? out=None)',
+    (('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float'), ('compute_mode', 'int?'), '*', ('out', 'Tensor?', None)),
     _cdist_forward,
 ),))
 
@@ -2916,7 +2916,7 @@ def _euclidean_dist(x1, x2, *, out=None):
 
 
 __EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", ((
-    '_euclidean_dist(Tensor x1, Tensor x2, *, Tensor? out=None)',
+    (('x1', 'Tensor'), ('x2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     _euclidean_dist,
 ),))
 
@@ -2986,7 +2986,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
 
 
 _RENORM = GuardedOverload("renorm", ((
-    'renorm(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar'), '*', ('out', 'Tensor?', None)),
     renorm,
 ),))
 
@@ -3046,7 +3046,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
 
 
 _RENORM_ = GuardedOverload("renorm_", ((
-    'renorm_(Tensor self, Scalar p, int dim, Scalar maxnorm)',
+    (('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar')),
     renorm_,
 ),))
 
@@ -3108,7 +3108,7 @@ def trace(input, *, out=None):
 
 
 _TRACE = GuardedOverload("trace", ((
-    'trace(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     trace,
 ),))
 
@@ -3227,7 +3227,7 @@ def bincount(input, weights=None, minlength=0, *, out=None):
 
 
 _BINCOUNT = GuardedOverload("bincount", ((
-    'bincount(Tensor self, Tensor? weights=None, int minlength=0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('weights', 'Tensor?', None), ('minlength', 'int', 0), '*', ('out', 'Tensor?', None)),
     bincount,
 ),))
 
@@ -3263,7 +3263,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
 
 
 _HISTC = GuardedOverload("histc", ((
-    'histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('bins', 'int', 100), ('min', 'Scalar', 0), ('max', 'Scalar', 0), '*', ('out', 'Tensor?', None)),
     histc,
 ),))
 
@@ -3288,7 +3288,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
 
 
 _COV = GuardedOverload("cov", ((
-    'cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)',
+    (('self', 'Tensor'), '*', ('correction', 'int', 1), ('fweights', 'Tensor?', None), ('aweights', 'Tensor?', None)),
     cov,
 ),), composite_reduction_statistics.cov)
 
@@ -3311,7 +3311,7 @@ def corrcoef(input):
 
 
 _CORRCOEF = GuardedOverload("corrcoef", ((
-    'corrcoef(Tensor self)',
+    (('self', 'Tensor'),),
     corrcoef,
 ),), composite_reduction_statistics.corrcoef)
 

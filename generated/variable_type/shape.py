@@ -129,7 +129,7 @@ def detach(input):
 
 
 _DETACH = GuardedOverload("detach", ((
-    'detach(Tensor self)',
+    (('self', 'Tensor'),),
     detach,
 ),), composite_shape_memory.detach)
 
@@ -152,7 +152,7 @@ def detach_(input):
 
 
 _DETACH_ = GuardedOverload("detach_", ((
-    'detach_(Tensor self)',
+    (('self', 'Tensor'),),
     detach_,
 ),), composite_shape_memory.detach_)
 
@@ -191,7 +191,7 @@ def detach_copy(input, *, out=None):
 
 
 _DETACH_COPY = GuardedOverload("detach_copy", ((
-    'detach_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     detach_copy,
 ),))
 
@@ -310,7 +310,7 @@ def copy_(self, src, non_blocking=False):
 
 
 _COPY_ = GuardedOverload("copy_", ((
-    'copy_(Tensor self, Tensor|number src, bool non_blocking=False)',
+    (('self', 'Tensor'), ('src', 'Tensor|number'), ('non_blocking', 'bool', False)),
     copy_,
 ),))
 
@@ -464,7 +464,7 @@ def type_as(self, other):
 
 
 _TYPE_AS = GuardedOverload("type_as", ((
-    'type_as(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     type_as,
 ),), composite_shape_memory.type_as)
 
@@ -521,7 +521,7 @@ def alias(input):
 
 
 _ALIAS = GuardedOverload("alias", ((
-    'alias(Tensor self)',
+    (('self', 'Tensor'),),
     alias,
 ),))
 
@@ -582,7 +582,7 @@ def alias_copy(input, *, out=None):
 
 
 _ALIAS_COPY = GuardedOverload("alias_copy", ((
-    'alias_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     alias_copy,
 ),))
 
@@ -861,7 +861,7 @@ def view_as(self, other):
 
 
 _VIEW_AS = GuardedOverload("view_as", ((
-    'view_as(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     view_as,
 ),), composite_shape_reshapes.view_as)
 
@@ -895,7 +895,7 @@ def reshape_as(self, other):
 
 
 _RESHAPE_AS = GuardedOverload("reshape_as", ((
-    'reshape_as(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     reshape_as,
 ),), composite_shape_reshapes.reshape_as)
 
@@ -920,7 +920,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 
 _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
-    'flatten(Tensor self, int start_dim=0, int end_dim=-1)',
+    (('self', 'Tensor'), ('start_dim', 'int', 0), ('end_dim', 'int', -1)),
     flatten,
 ),), composite_shape_reshapes.flatten)
 
@@ -954,7 +954,7 @@ def ravel(input):
 
 
 _RAVEL = GuardedOverload("ravel", ((
-    'ravel(Tensor self)',
+    (('self', 'Tensor'),),
     ravel,
 ),), composite_shape_reshapes.ravel)
 
@@ -1081,7 +1081,7 @@ def expand_as(self, other):
 
 
 _EXPAND_AS = GuardedOverload("expand_as", ((
-    'expand_as(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     expand_as,
 ),), composite_shape_reshapes.expand_as)
 
@@ -1281,7 +1281,7 @@ def transpose(input, dim0, dim1):
 
 
 _TRANSPOSE_INT = GuardedOverload("transpose", ((
-    'transpose(Tensor self, int dim0, int dim1)',
+    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
     transpose,
 ),))
 
@@ -1346,7 +1346,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
 
 
 _TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", ((
-    'transpose_copy(Tensor self, int dim0, int dim1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int'), '*', ('out', 'Tensor?', None)),
     transpose_copy,
 ),))
 
@@ -1405,7 +1405,7 @@ def transpose_(self, dim0, dim1):
 
 
 _TRANSPOSE_ = GuardedOverload("transpose_", ((
-    'transpose_(Tensor self, int dim0, int dim1)',
+    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
     transpose_,
 ),))
 
@@ -1462,7 +1462,7 @@ def t(input):
 
 
 _T = GuardedOverload("t", ((
-    't(Tensor self)',
+    (('self', 'Tensor'),),
     t,
 ),))
 
@@ -1523,7 +1523,7 @@ def t_copy(input, *, out=None):
 
 
 _T_COPY = GuardedOverload("t_copy", ((
-    't_copy(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     t_copy,
 ),))
 
@@ -1578,7 +1578,7 @@ def t_(self):
 
 
 _T_ = GuardedOverload("t_", ((
-    't_(Tensor self)',
+    (('self', 'Tensor'),),
     t_,
 ),))
 
@@ -1603,7 +1603,7 @@ def swapaxes(input, axis0, axis1):
 
 
 _SWAPAXES = GuardedOverload("swapaxes", ((
-    'swapaxes(Tensor self, int axis0, int axis1)',
+    (('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')),
     swapaxes,
 ),), composite_shape_reshapes.swapdims)
 
@@ -1628,7 +1628,7 @@ def swapaxes_(self, axis0, axis1):
 
 
 _SWAPAXES_ = GuardedOverload("swapaxes_", ((
-    'swapaxes_(Tensor self, int axis0, int axis1)',
+    (('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')),
     swapaxes_,
 ),), composite_shape_reshapes.swapdims_)
 
@@ -1653,7 +1653,7 @@ def swapdims(input, dim0, dim1):
 
 
 _SWAPDIMS = GuardedOverload("swapdims", ((
-    'swapdims(Tensor self, int dim0, int dim1)',
+    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
     swapdims,
 ),), composite_shape_reshapes.swapdims)
 
@@ -1678,7 +1678,7 @@ def swapdims_(self, dim0, dim1):
 
 
 _SWAPDIMS_ = GuardedOverload("swapdims_", ((
-    'swapdims_(Tensor self, int dim0, int dim1)',
+    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
     swapdims_,
 ),), composite_shape_reshapes.swapdims_)
 
@@ -1745,7 +1745,7 @@ def numpy_T(self):
 
 
 _NUMPY_T = GuardedOverload("numpy_T", ((
-    'numpy_T(Tensor self)',
+    (('self', 'Tensor'),),
     numpy_T,
 ),), composite_shape_reshapes.numpy_T)
 
@@ -1768,7 +1768,7 @@ def matrix_H(self):
 
 
 _MATRIX_H = GuardedOverload("matrix_H", ((
-    'matrix_H(Tensor self)',
+    (('self', 'Tensor'),),
     matrix_H,
 ),), composite_shape_reshapes.matrix_H)
 
@@ -1791,7 +1791,7 @@ def mT(self):
 
 
 _MT = GuardedOverload("mT", ((
-    'mT(Tensor self)',
+    (('self', 'Tensor'),),
     mT,
 ),), composite_shape_reshapes.mT)
 
@@ -1814,7 +1814,7 @@ def mH(self):
 
 
 _MH = GuardedOverload("mH", ((
-    'mH(Tensor self)',
+    (('self', 'Tensor'),),
     mH,
 ),), composite_shape_reshapes.mH)
 
@@ -1837,7 +1837,7 @@ def adjoint(input):
 
 
 _ADJOINT = GuardedOverload("adjoint", ((
-    'adjoint(Tensor self)',
+    (('self', 'Tensor'),),
     adjoint,
 ),), composite_shape_reshapes.adjoint)
 
@@ -2368,7 +2368,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
 
 
 _UNSQUEEZE = GuardedOverload("unsqueeze", ((
-    'unsqueeze(Tensor self, int dim)',
+    (('self', 'Tensor'), ('dim', 'int')),
     unsqueeze,
 ),))
 
@@ -2432,7 +2432,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
 
 
 _UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", ((
-    'unsqueeze_copy(Tensor self, int dim, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)),
     unsqueeze_copy,
 ),))
 
@@ -2490,7 +2490,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
 
 
 _UNSQUEEZE_ = GuardedOverload("unsqueeze_", ((
-    'unsqueeze_(Tensor self, int dim)',
+    (('self', 'Tensor'), ('dim', 'int')),
     unsqueeze_,
 ),))
 
@@ -2730,7 +2730,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
 
 
 _SELECT_INT = GuardedOverload("select", ((
-    'select(Tensor self, int dim, int index)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'int')),
     select,
 ),))
 
@@ -2796,7 +2796,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
 
 
 _SELECT_COPY_INT = GuardedOverload("select_copy", ((
-    'select_copy(Tensor self, int dim, int index, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)),
     select_copy,
 ),))
 
@@ -3110,7 +3110,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
 
 
 _NARROW_COPY = GuardedOverload("narrow_copy", ((
-    'narrow_copy(Tensor self, int dim, int start, int length, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dim', 'int'), ('start', 'int'), ('length', 'int'), '*', ('out', 'Tensor?', None)),
     narrow_copy,
 ),))
 
@@ -3173,7 +3173,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 
 
 _DIAGONAL = GuardedOverload("diagonal", ((
-    'diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)',
+    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1)),
     diagonal,
 ),))
 
@@ -3240,7 +3240,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
 
 
 _DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
-    'diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)),
     diagonal_copy,
 ),))
 
@@ -3332,7 +3332,7 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 
 
 _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
-    'linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)',
+    (('A', 'Tensor'), '*', ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1)),
     linalg_diagonal,
 ),), composite_shape_joins.linalg_diagonal)
 
@@ -3395,7 +3395,7 @@ def unfold(self, dimension, size, step):
 
 
 _UNFOLD = GuardedOverload("unfold", ((
-    'unfold(Tensor self, int dimension, int size, int step)',
+    (('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int')),
     unfold,
 ),))
 
@@ -3462,7 +3462,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
 
 
 _UNFOLD_COPY = GuardedOverload("unfold_copy", ((
-    'unfold_copy(Tensor self, int dimension, int size, int step, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int'), '*', ('out', 'Tensor?', None)),
     unfold_copy,
 ),))
 
@@ -4129,7 +4129,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
 
 
 _SELECT_SCATTER = GuardedOverload("select_scatter", ((
-    'select_scatter(Tensor self, Tensor src, int dim, int index, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('src', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)),
     select_scatter,
 ),))
 
@@ -4272,7 +4272,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 
 
 _DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", ((
-    'diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('src', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)),
     diagonal_scatter,
 ),))
 
@@ -5000,7 +5000,7 @@ def fliplr(input):
 
 
 _FLIPLR = GuardedOverload("fliplr", ((
-    'fliplr(Tensor self)',
+    (('self', 'Tensor'),),
     fliplr,
 ),), composite_shape_joins.fliplr)
 
@@ -5023,7 +5023,7 @@ def flipud(input):
 
 
 _FLIPUD = GuardedOverload("flipud", ((
-    'flipud(Tensor self)',
+    (('self', 'Tensor'),),
     flipud,
 ),), composite_shape_joins.flipud)
 
@@ -5142,7 +5142,7 @@ def tril(input, diagonal=0, *, out=None):
 
 
 _TRIL = GuardedOverload("tril", ((
-    'tril(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
     tril,
 ),))
 
@@ -5196,7 +5196,7 @@ def tril_(input, diagonal=0):
 
 
 _TRIL_ = GuardedOverload("tril_", ((
-    'tril_(Tensor self, int diagonal=0)',
+    (('self', 'Tensor'), ('diagonal', 'int', 0)),
     tril_,
 ),))
 
@@ -5260,7 +5260,7 @@ def triu(input, diagonal=0, *, out=None):
 
 
 _TRIU = GuardedOverload("triu", ((
-    'triu(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
     triu,
 ),))
 
@@ -5314,7 +5314,7 @@ def triu_(input, diagonal=0):
 
 
 _TRIU_ = GuardedOverload("triu_", ((
-    'triu_(Tensor self, int diagonal=0)',
+    (('self', 'Tensor'), ('diagonal', 'int', 0)),
     triu_,
 ),))
 
@@ -5341,7 +5341,7 @@ def diag(input, diagonal=0, *, out=None):
 
 
 _DIAG = GuardedOverload("diag", ((
-    'diag(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
     diag,
 ),), composite_shape_joins.diag)
 
@@ -5407,7 +5407,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
 
 
 _DIAG_EMBED = GuardedOverload("diag_embed", ((
-    'diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1), '*', ('out', 'Tensor?', None)),
     diag_embed,
 ),))
 
@@ -5432,7 +5432,7 @@ def diagflat(input, offset=0):
 
 
 _DIAGFLAT = GuardedOverload("diagflat", ((
-    'diagflat(Tensor self, int offset=0)',
+    (('self', 'Tensor'), ('offset', 'int', 0)),
     diagflat,
 ),), composite_shape_joins.diagflat)
 
@@ -5490,7 +5490,7 @@ def combinations(input, r=2, with_replacement=False):
 
 
 _COMBINATIONS = GuardedOverload("combinations", ((
-    'combinations(Tensor self, int r=2, bool with_replacement=False)',
+    (('self', 'Tensor'), ('r', 'int', 2), ('with_replacement', 'bool', False)),
     combinations,
 ),), composite_shape_joins.combinations)
 
@@ -5608,7 +5608,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
 
 
 _PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", ((
-    'pixel_shuffle(Tensor self, int upscale_factor, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('upscale_factor', 'int'), '*', ('out', 'Tensor?', None)),
     pixel_shuffle,
 ),))
 
@@ -5672,7 +5672,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
 
 
 _PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
-    'pixel_unshuffle(Tensor self, int downscale_factor, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('downscale_factor', 'int'), '*', ('out', 'Tensor?', None)),
     pixel_unshuffle,
 ),))
 
@@ -5736,7 +5736,7 @@ def channel_shuffle(input, groups, *, out=None):
 
 
 _CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", ((
-    'channel_shuffle(Tensor self, int groups, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('groups', 'int'), '*', ('out', 'Tensor?', None)),
     channel_shuffle,
 ),))
 

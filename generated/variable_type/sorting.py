@@ -198,7 +198,7 @@ def msort(input, *, out=None):
 
 
 _MSORT = GuardedOverload("msort", ((
-    'msort(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     msort,
 ),), composite_sorting.msort)
 
@@ -299,7 +299,7 @@ def _unique(input, sorted=True, return_inverse=False):
 
 
 __UNIQUE = GuardedOverload("_unique", ((
-    '_unique(Tensor self, bool sorted=True, bool return_inverse=False)',
+    (('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False)),
     _unique,
 ),))
 
@@ -348,7 +348,7 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
 
 
 __UNIQUE2 = GuardedOverload("_unique2", ((
-    '_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)',
+    (('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
     _unique2,
 ),))
 
@@ -397,7 +397,7 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
 
 
 _UNIQUE_DIM = GuardedOverload("unique_dim", ((
-    'unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)',
+    (('self', 'Tensor'), ('dim', 'int'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
     unique_dim,
 ),))
 
@@ -485,6 +485,6 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
 
 
 _UNIQUE_DIM_CONSECUTIVE = GuardedOverload("unique_dim_consecutive", ((
-    'unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False)',
+    (('self', 'Tensor'), ('dim', 'int'), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
     unique_dim_consecutive,
 ),))

@@ -118,7 +118,7 @@ def i0(input, *, out=None):
 
 
 _I0 = GuardedOverload("i0", ((
-    'i0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     i0,
 ),))
 
@@ -180,7 +180,7 @@ def i0_(input):
 
 
 _I0_ = GuardedOverload("i0_", ((
-    'i0_(Tensor self)',
+    (('self', 'Tensor'),),
     i0_,
 ),))
 
@@ -249,7 +249,7 @@ def special_i0e(input, *, out=None):
 
 
 _SPECIAL_I0E = GuardedOverload("special_i0e", ((
-    'special_i0e(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_i0e,
 ),))
 
@@ -319,7 +319,7 @@ def special_i1(input, *, out=None):
 
 
 _SPECIAL_I1 = GuardedOverload("special_i1", ((
-    'special_i1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_i1,
 ),))
 
@@ -389,7 +389,7 @@ def special_i1e(input, *, out=None):
 
 
 _SPECIAL_I1E = GuardedOverload("special_i1e", ((
-    'special_i1e(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_i1e,
 ),))
 
@@ -468,7 +468,7 @@ def igamma(input, other, *, out=None):
 
 
 _IGAMMA = GuardedOverload("igamma", ((
-    'igamma(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     igamma,
 ),))
 
@@ -539,7 +539,7 @@ def igamma_(input, other):
 
 
 _IGAMMA_ = GuardedOverload("igamma_", ((
-    'igamma_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     igamma_,
 ),))
 
@@ -618,7 +618,7 @@ def igammac(input, other, *, out=None):
 
 
 _IGAMMAC = GuardedOverload("igammac", ((
-    'igammac(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     igammac,
 ),))
 
@@ -689,7 +689,7 @@ def igammac_(input, other):
 
 
 _IGAMMAC_ = GuardedOverload("igammac_", ((
-    'igammac_(Tensor self, Tensor other)',
+    (('self', 'Tensor'), ('other', 'Tensor')),
     igammac_,
 ),))
 
@@ -757,7 +757,7 @@ def special_entr(input, *, out=None):
 
 
 _SPECIAL_ENTR = GuardedOverload("special_entr", ((
-    'special_entr(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_entr,
 ),))
 
@@ -826,7 +826,7 @@ def special_erfcx(input, *, out=None):
 
 
 _SPECIAL_ERFCX = GuardedOverload("special_erfcx", ((
-    'special_erfcx(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_erfcx,
 ),))
 
@@ -893,7 +893,7 @@ def special_ndtri(input, *, out=None):
 
 
 _SPECIAL_NDTRI = GuardedOverload("special_ndtri", ((
-    'special_ndtri(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_ndtri,
 ),))
 
@@ -962,7 +962,7 @@ def special_log_ndtr(input, *, out=None):
 
 
 _SPECIAL_LOG_NDTR = GuardedOverload("special_log_ndtr", ((
-    'special_log_ndtr(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_log_ndtr,
 ),))
 
@@ -987,7 +987,7 @@ def special_ndtr(input, *, out=None):
 
 
 _SPECIAL_NDTR = GuardedOverload("special_ndtr", ((
-    'special_ndtr(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_ndtr,
 ),), composite_special.ndtr)
 
@@ -1398,7 +1398,7 @@ def special_bessel_j0(input, *, out=None):
 
 
 _SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", ((
-    'special_bessel_j0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_bessel_j0,
 ),))
 
@@ -1437,7 +1437,7 @@ def special_bessel_j1(input, *, out=None):
 
 
 _SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", ((
-    'special_bessel_j1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_bessel_j1,
 ),))
 
@@ -1476,7 +1476,7 @@ def special_bessel_y0(input, *, out=None):
 
 
 _SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", ((
-    'special_bessel_y0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_bessel_y0,
 ),))
 
@@ -1515,7 +1515,7 @@ def special_bessel_y1(input, *, out=None):
 
 
 _SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", ((
-    'special_bessel_y1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_bessel_y1,
 ),))
 
@@ -1554,7 +1554,7 @@ def special_modified_bessel_k0(input, *, out=None):
 
 
 _SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((
-    'special_modified_bessel_k0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_modified_bessel_k0,
 ),))
 
@@ -1593,7 +1593,7 @@ def special_modified_bessel_k1(input, *, out=None):
 
 
 _SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", ((
-    'special_modified_bessel_k1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_modified_bessel_k1,
 ),))
 
@@ -1632,7 +1632,7 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
 
 
 _SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_bessel_k0", ((
-    'special_scaled_modified_bessel_k0(Tensor x, *, Tensor? out=None)',
+    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_scaled_modified_bessel_k0,
 ),))
 
@@ -1671,7 +1671,7 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
 
 
 _SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_bessel_k1", ((
-    'special_scaled_modified_bessel_k1(Tensor x, *, Tensor? out=None)',
+    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_scaled_modified_bessel_k1,
 ),))
 
@@ -1710,7 +1710,7 @@ def special_airy_ai(x, *, out=None):
 
 
 _SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", ((
-    'special_airy_ai(Tensor x, *, Tensor? out=None)',
+    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_airy_ai,
 ),))
 
@@ -1749,7 +1749,7 @@ def special_spherical_bessel_j0(x, *, out=None):
 
 
 _SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
-    'special_spherical_bessel_j0(Tensor x, *, Tensor? out=None)',
+    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_spherical_bessel_j0,
 ),))
 
@@ -1788,7 +1788,7 @@ def special_modified_bessel_i0(input, *, out=None):
 
 
 _SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((
-    'special_modified_bessel_i0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_modified_bessel_i0,
 ),))
 
@@ -1827,7 +1827,7 @@ def special_modified_bessel_i1(input, *, out=None):
 
 
 _SPECIAL_MODIFIED_BESSEL_I1 = GuardedOverload("special_modified_bessel_i1", ((
-    'special_modified_bessel_i1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_modified_bessel_i1,
 ),))
 
@@ -2620,7 +2620,7 @@ def special_i0(input, *, out=None):
 
 
 _SPECIAL_I0 = GuardedOverload("special_i0", ((
-    'special_i0(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_i0,
 ),), composite_special.i0)
 
@@ -2645,7 +2645,7 @@ def special_gammainc(input, other, *, out=None):
 
 
 _SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
-    'special_gammainc(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_gammainc,
 ),), composite_special.gammainc)
 
@@ -2670,7 +2670,7 @@ def special_gammaincc(input, other, *, out=None):
 
 
 _SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
-    'special_gammaincc(Tensor self, Tensor other, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_gammaincc,
 ),), composite_special.gammaincc)
 
@@ -2695,7 +2695,7 @@ def special_exp2(input, *, out=None):
 
 
 _SPECIAL_EXP2 = GuardedOverload("special_exp2", ((
-    'special_exp2(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_exp2,
 ),), composite_special.exp2)
 
@@ -2720,7 +2720,7 @@ def special_expm1(input, *, out=None):
 
 
 _SPECIAL_EXPM1 = GuardedOverload("special_expm1", ((
-    'special_expm1(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_expm1,
 ),), composite_special.expm1)
 
@@ -2745,7 +2745,7 @@ def special_log1p(input, *, out=None):
 
 
 _SPECIAL_LOG1P = GuardedOverload("special_log1p", ((
-    'special_log1p(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_log1p,
 ),), composite_special.log1p)
 
@@ -2770,7 +2770,7 @@ def special_erf(input, *, out=None):
 
 
 _SPECIAL_ERF = GuardedOverload("special_erf", ((
-    'special_erf(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_erf,
 ),), composite_special.erf)
 
@@ -2795,7 +2795,7 @@ def special_erfc(input, *, out=None):
 
 
 _SPECIAL_ERFC = GuardedOverload("special_erfc", ((
-    'special_erfc(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_erfc,
 ),), composite_special.erfc)
 
@@ -2820,7 +2820,7 @@ def special_erfinv(input, *, out=None):
 
 
 _SPECIAL_ERFINV = GuardedOverload("special_erfinv", ((
-    'special_erfinv(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_erfinv,
 ),), composite_special.erfinv)
 
@@ -2845,7 +2845,7 @@ def special_expit(input, *, out=None):
 
 
 _SPECIAL_EXPIT = GuardedOverload("special_expit", ((
-    'special_expit(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_expit,
 ),), composite_special.expit)
 
@@ -2872,7 +2872,7 @@ def special_logit(input, eps=None, *, out=None):
 
 
 _SPECIAL_LOGIT = GuardedOverload("special_logit", ((
-    'special_logit(Tensor self, float? eps=None, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)),
     special_logit,
 ),), composite_special.logit)
 
@@ -2897,7 +2897,7 @@ def special_sinc(input, *, out=None):
 
 
 _SPECIAL_SINC = GuardedOverload("special_sinc", ((
-    'special_sinc(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_sinc,
 ),), composite_special.sinc)
 
@@ -2922,7 +2922,7 @@ def special_psi(input, *, out=None):
 
 
 _SPECIAL_PSI = GuardedOverload("special_psi", ((
-    'special_psi(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_psi,
 ),), composite_special.psi)
 
@@ -2947,7 +2947,7 @@ def special_digamma(input, *, out=None):
 
 
 _SPECIAL_DIGAMMA = GuardedOverload("special_digamma", ((
-    'special_digamma(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_digamma,
 ),), composite_special.digamma)
 
@@ -2972,7 +2972,7 @@ def special_gammaln(input, *, out=None):
 
 
 _SPECIAL_GAMMALN = GuardedOverload("special_gammaln", ((
-    'special_gammaln(Tensor self, *, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
     special_gammaln,
 ),), composite_special.gammaln)
 
@@ -3012,7 +3012,7 @@ def special_multigammaln(input, p, *, out=None):
 
 
 _SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", ((
-    'special_multigammaln(Tensor self, int p, *, Tensor? out=None)',
+    (('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)),
     special_multigammaln,
 ),), composite_special.multigammaln)
 
@@ -3039,7 +3039,7 @@ def special_round(input, *, decimals=0, out=None):
 
 
 _SPECIAL_ROUND = GuardedOverload("special_round", ((
-    'special_round(Tensor self, *, int decimals=0, Tensor? out=None)',
+    (('self', 'Tensor'), '*', ('decimals', 'int', 0), ('out', 'Tensor?', None)),
     special_round,
 ),), composite_special.round)
 

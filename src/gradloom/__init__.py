@@ -207,18 +207,19 @@ if _typing.TYPE_CHECKING:
         frombuffer as frombuffer,
         to_dlpack as to_dlpack,
     )
-    from .ops._schema import FunctionSchema as FunctionSchema, Tag as Tag
-    from .ops._types import (
+    from .ops._schema import (
         AnyType as AnyType,
         BoolType as BoolType,
         ComplexType as ComplexType,
         DeviceObjType as DeviceObjType,
         FloatType as FloatType,
+        FunctionSchema as FunctionSchema,
         IntType as IntType,
         ListType as ListType,
         NumberType as NumberType,
         OptionalType as OptionalType,
         StringType as StringType,
+        Tag as Tag,
         TensorType as TensorType,
     )
     from .serialization import load as load, save as save
@@ -339,27 +340,25 @@ _LAZY = {
         ".amp.per_device",
     ),
 }
-# The types of arguments in schemas.
-_LAZY |= {
-    "Tag": ".ops._schema",
-    "FunctionSchema": ".ops._schema",
-    **dict.fromkeys(
-        (
-            "AnyType",
-            "BoolType",
-            "ComplexType",
-            "DeviceObjType",
-            "FloatType",
-            "IntType",
-            "ListType",
-            "NumberType",
-            "OptionalType",
-            "StringType",
-            "TensorType",
-        ),
-        ".ops._types",
+# Schemas, and the types of their arguments.
+_LAZY |= dict.fromkeys(
+    (
+        "AnyType",
+        "BoolType",
+        "ComplexType",
+        "DeviceObjType",
+        "FloatType",
+        "FunctionSchema",
+        "IntType",
+        "ListType",
+        "NumberType",
+        "OptionalType",
+        "StringType",
+        "Tag",
+        "TensorType",
     ),
-}
+    ".ops._schema",
+)
 
 
 if not _typing.TYPE_CHECKING:

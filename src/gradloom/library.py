@@ -319,7 +319,7 @@ def register_autograd(
             f"{operator.schema}. Please create a functional operator and register an autograd formula "
             "for that."
         )
-    if any("Tensor" in a.text and a.kwarg_only for a in operator.schema.arguments):
+    if any(a.is_tensor_like and a.kwarg_only for a in operator.schema.arguments):
         raise NotImplementedError(
             "register_autograd with kwarg-only Tensor args. In the original definition of the op,"
             f" please make your tensors not kwarg-only. Got: {operator.schema}"

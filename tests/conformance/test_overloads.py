@@ -14,7 +14,7 @@ import pytest
 
 from gradloom.dispatch.overloads import overloaded_function, overloaded_method
 from gradloom.dispatch.overloads.signature import Signature
-from tests.core.fake_tensor import FakeGenerator, FakeTensor, contiguous, fake_types, int64
+from tests.core.fake_tensor import FakeGenerator, FakeTensor, contiguous, fake_types, int64, parameters
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures(fake_types.__name__)
@@ -251,7 +251,7 @@ def of_torch():
 @pytest.fixture
 def of_gradloom():
     def entries(signatures):
-        return [(f"({signature})", lambda *args, **kwargs: None) for signature in signatures]
+        return [(parameters(f"f({signature})"), lambda *args, **kwargs: None) for signature in signatures]
 
     methods = {name: s for name, s in SIGNATURES.items() if s[-1].startswith(("Tensor self", "Tensor|number self"))}
     methods["pow"] = [s for s in SIGNATURES["pow"] if s.startswith("Tensor")]
@@ -335,7 +335,7 @@ def test_every_native_schema_is_understood():
     refused = set()
     for schema in schemas:
         try:
-            Signature(schema, None)
+            Signature(parameters(schema), None)
         except ValueError as error:
             refused.add(str(error).partition(";")[0])
     assert len(schemas) > 2000

@@ -1,9 +1,19 @@
 """A tensor just rich enough for the overload parser, and what else it must be told about."""
 
+import re
+
 import numpy as np
 import pytest
 
+from gradloom import schema as language
 from gradloom.dispatch import overloads
+
+
+def parameters(schema):
+    """The parameters of `f(Tensor|number self, *, Tensor? out=None)` as generated code has them, without returns."""
+    text = schema.replace("|number", "").partition(") -> ")[0].removesuffix(")")
+    arguments = language.parse(f"{text}) -> ()").arguments
+    return language.parameters(arguments, re.findall(r"Tensor\|number\?? (\w+)", schema))
 
 
 class FakeTensor:

@@ -19,7 +19,17 @@ from gradloom.dispatch.overloads import (
     plain_classes,
     register_types,
 )
-from tests.core.fake_tensor import FakeDevice, FakeGenerator, FakeTensor, boolean, fake_types, float32, float64, int64
+from tests.core.fake_tensor import (
+    FakeDevice,
+    FakeGenerator,
+    FakeTensor,
+    boolean,
+    fake_types,
+    float32,
+    float64,
+    int64,
+    parameters,
+)
 
 pytestmark = pytest.mark.usefixtures(fake_types.__name__)
 
@@ -35,7 +45,9 @@ def record(name):
 
 def entry(schema, out_wrapper=None):
     name = schema.partition("(")[0]
-    return (schema, record(name), record(out_wrapper)) if out_wrapper else (schema, record(name))
+    wrapper, taken = record(name), parameters(schema)
+    wrapper.__doc__ = schema
+    return (taken, wrapper, record(out_wrapper)) if out_wrapper else (taken, wrapper)
 
 
 def function(*schemas, name="f"):
@@ -310,8 +322,6 @@ def test_out_reaches_its_wrapper(x):
         assert f(x, "s", out=[out, out]) == ("g", (x, "s"), {"out": (out, out)})
     with pytest.raises(TypeError, match="expected tuple of 2 elements but got 1"):
         f(x, "s", out=(out,))
-    native = function("f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")  # optional there, too
-    assert native(x) == ("f", (x,)) and native(x, out=out) == ("f", (x,), {"out": out})
 
 
 def test_names_from_numpy(x):
@@ -433,7 +443,7 @@ def test_the_wrappers_own_errors_pass_unchanged(x):
         calls.append(dims)
         raise TypeError("from inside")
 
-    f = overloaded_function("f", [("f(Tensor self, int[] dims)", failing)])
+    f = overloaded_function("f", [(parameters("f(Tensor self, int[] dims)"), failing)])
     with pytest.raises(TypeError, match="^from inside$") as info:
         f(x, [1])
     assert calls == [(1,)] and info.value.__context__ is None
@@ -444,7 +454,6 @@ def test_the_wrappers_own_errors_pass_unchanged(x):
     [
         ("f(Dimname x)", "argument type 'Dimname' is not supported"),
         ("f(str[] x)", "not supported"),
-        ("f(int)", "not of the form"),
         ("f(int x=Maen)", "unknown default 'Maen'"),
     ],
 )
@@ -510,7 +519,7 @@ def unsqueeze():
         return "done", input, dim, out
 
     schema = "unsqueeze(Tensor self, int dim, *, bool fast=False, Tensor? out=None)"
-    guard = GuardedOverload("unsqueeze", [(schema, unsqueeze)])
+    guard = GuardedOverload("unsqueeze", [(parameters(schema), unsqueeze)])
     return unsqueeze
 
 
@@ -544,7 +553,7 @@ def test_a_guard_that_refuses_normal_arguments_does_not_recurse(x):
     def stubborn(input, dims=MISSING, axis=MISSING):
         return guard(input, dims, axis=axis)
 
-    guard = GuardedOverload("stubborn", [("stubborn(Tensor self, int[] dims=[])", stubborn)])
+    guard = GuardedOverload("stubborn", [(parameters("stubborn(Tensor self, int[] dims=[])"), stubborn)])
     with pytest.raises(TypeError, match="guard refuses"):
         stubborn(x)
     for dims in [(1, 2), [1, 2], [np.int64(1), True]]:
@@ -570,8 +579,8 @@ def test_public_functions_present_themselves(x):
     assert repr(one.__wrapped__) == ("<overloads of clamp: (Tensor input, Number min = None, *, Tensor out = None)>")
 
 
-def test_signatures_are_parsed_on_first_use():
-    overloads = Overloads("f", [("f(nonsense", None)])
+def test_signatures_are_made_on_first_use():
+    overloads = Overloads("f", [((("x", "nonsense"),), None)])
     with pytest.raises(ValueError):
         overloads(1)
 

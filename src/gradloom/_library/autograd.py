@@ -11,7 +11,7 @@ from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, Node, next_sequence_nr
 from ..core.tensor import Tensor
 from ..dispatch.state import GRAD_OFF, state
-from ..ops._calls import python_arguments
+from ..ops._schema import python_arguments
 from .operator import LibraryOperator, tensors_of
 
 

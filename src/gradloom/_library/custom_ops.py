@@ -91,7 +91,7 @@ class CustomOpDef:
     ) -> None:
         parsed = parse_schema(schema)
         for argument in parsed.arguments:
-            if argument.kwarg_only and "Tensor" in argument.text:
+            if argument.kwarg_only and argument.is_tensor_like:
                 raise NotImplementedError(
                     f"custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: {schema}"
                 )

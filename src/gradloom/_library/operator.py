@@ -23,8 +23,7 @@ from ..core.variants import refuse_tangents
 from ..dispatch import interception
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.ownership import owner
-from ..ops._calls import python_arguments
-from ..ops._schema import FunctionSchema
+from ..ops._schema import FunctionSchema, python_arguments
 
 KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 AUTOGRAD = ("Autograd", "AutogradCPU")

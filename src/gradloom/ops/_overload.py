@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..dispatch.overloads.registry import types
-from ._matching import SchemaCalls
+from ..dispatch.overloads import Overloads
+from ..dispatch.overloads.plans import accept
+from ..dispatch.overloads.registry import Mismatch, types
+from ..dispatch.overloads.signature import REQUIRED, Signature
 from ._schema import FunctionSchema, Tag, parse_schema
 
 __all__ = ["OpOverload", "OpOverloadPacket", "Row"]
@@ -63,15 +65,12 @@ class OpOverload:
         return SchemaCalls(self._qualified_op_name, (self._entry,), (self._schema,), self)
 
     @property
-    def _entry(self) -> tuple[str, Callable[..., Any]]:
-        text, numbers = self._row.schema, self._row.numbers.split()
-        for name in numbers:
-            text = text.replace(f"Tensor {name},", f"Tensor|number {name},").replace(
-                f"Tensor {name})", f"Tensor|number {name})"
-            )
+    def _entry(self) -> tuple[Any, Callable[..., Any]]:
+        numbers = self._row.numbers.split()
         function = _by_position(self._row.function, self._schema)
         scalar = [a.name in numbers and a.type.kind() == "NumberType" for a in self._schema.arguments]
-        return text, _of_tensors(function, scalar) if any(scalar) else function
+        taken = [a.name for a in self._schema.arguments if a.name in numbers and not a.is_write]
+        return self._schema.parameters(taken), _of_tensors(function, scalar) if any(scalar) else function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._calls(*args, **kwargs)
@@ -235,6 +234,87 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self}')>"
+
+
+class SchemaCalls(Overloads):
+    """Calls by schemas: an argument goes by the schema's own name for it, and lists are given as lists.
+
+    Args:
+        name: `aten::add`.
+        entries: (parameters, function of all its arguments by position) for each overload.
+        schemas: what errors show of each.
+        packet: whether an overload was to be chosen.
+    """
+
+    __slots__ = ("schemas", "packet")
+
+    def __init__(self, name: str, entries: Any, schemas: Any, public: Any, packet: bool = False) -> None:
+        super().__init__(name, entries, exact=True)
+        self.schemas, self.packet, self.public = schemas, packet, public
+
+    def complaint(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
+        """Return the error for a call that no schema takes, in PyTorch's words."""
+        found = [
+            _complaint(self.name, Signature(parameters, function, exact=True), str(schema), args, kwargs)
+            for (parameters, function), schema in zip(self.entries, self.schemas, strict=True)
+        ]
+        if not self.packet:
+            return RuntimeError(found[0])
+        return RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(found) + "\n\n"
+        )
+
+
+def _complaint(name: str, signature: Signature, schema: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return why one schema does not take the arguments."""
+    positional, parameters = signature.positional, signature.parameters
+    if len(args) > len(parameters):
+        return (
+            f"{name}() expected at most {len(parameters)} argument(s) but received {len(args)} argument(s). "
+            f"Declaration: {schema}"
+        )
+    if len(args) > len(positional):
+        return (
+            f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  "
+            f"Declaration: {schema}"
+        )
+    given = dict(zip((p.name for p in positional), args, strict=False))
+    for name_ in kwargs:
+        if name_ in given:
+            return f"Argument '{name_}' specified both as positional and keyword argument. Schema: {schema}"
+    given |= kwargs
+    for position, parameter in enumerate(parameters):
+        if parameter.name not in given:
+            if parameter.default is REQUIRED:
+                return f"{name}() is missing value for argument '{parameter.name}'. Declaration: {schema}"
+            continue
+        value = given.pop(parameter.name)
+        if not _fits(parameter, value):
+            return (
+                f"{name}() Expected a value of type '{_word(parameter.type)}' for argument '{parameter.name}' but "
+                f"instead found type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}\n"
+                f"Declaration: {schema}"
+            )
+    unknown = ", ".join(given)
+    return f"Unknown keyword argument '{unknown}' for operator '{name}'. Schema: {schema}"
+
+
+def _fits(parameter: Any, value: Any) -> bool:
+    accepted = accept(parameter, 0, (type(value),))
+    if accepted is None:
+        return False
+    try:
+        accepted[0](value)
+    except Mismatch:
+        return False
+    return True
+
+
+def _word(type_: Any) -> str:
+    word = {"Scalar": "number", "Tensor|number": "Tensor"}.get(type_.base, type_.base)
+    if type_.size is not None:
+        word = f"List[{word}]"
+    return f"Optional[{word}]" if type_.optional else word
 
 
 def _find(namespace: str, name: str, overload: str | None) -> Any:

@@ -1,23 +1,23 @@
-"""Schemas of operators as objects: `gradloom.ops.aten.add.Tensor._schema`, and those that users write.
+"""Schemas under PyTorch's names: `gradloom.ops.aten.add.Tensor._schema`, and those that users write.
 
-schema = parse_schema("mylib::numpy_sin(Tensor x, *, float scale=1.0) -> Tensor")
-schema.name, schema.overload_name, [a.name for a in schema.arguments], str(schema)
+    schema = parse_schema("mylib::numpy_sin(Tensor x, *, float scale=1.0) -> Tensor")
+    schema.name, schema.overload_name, [a.name for a in schema.arguments], str(schema)
+
+The model and the parser are gradloom.schema's.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from enum import Enum
-from functools import cached_property
-from math import inf, nan
+from functools import cached_property, lru_cache
 from typing import Any
 
+from .. import schema as language
 from ..dispatch.overloads.registry import types as _bound
-from ._types import ListType, Type, make_type
 
-__all__ = ["AliasInfo", "Argument", "FunctionSchema", "Tag", "parse_schema"]
+__all__ = ["AliasInfo", "Argument", "FunctionSchema", "Tag", "parse_schema", "python_arguments"]
 
 Tag = Enum(
     "Tag",
@@ -49,10 +49,164 @@ Tag = Enum(
 )
 Tag.__doc__ = "What is known of an operator besides its schema: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
-_ENUMS = {"None": None, "True": True, "False": False, "inf": inf, "-inf": -inf, "nan": nan, "Mean": 1, "Sum": 2}
-_ARGUMENT = r"([A-Za-z_]\w*(?:\([^)]*\)|\?|\[\d*\])*)\s+([A-Za-z_]\w*)(?:\s*=\s*(.+))?"
-_RETURN = r"([A-Za-z_]\w*(?:\([^)]*\)|\?|\[\d*\])*)(?:\s+([A-Za-z_]\w*))?"
-_NAME = r"(?:([A-Za-z_]\w*)::)?([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?"
+
+# --- types --------------------------------------------------------------------------------------------------
+
+# What a schema says -> class of the type and how annotations say it.
+_WORDS = {
+    "Tensor": ("TensorType", "Tensor"),
+    "int": ("IntType", "int"),
+    "SymInt": ("IntType", "int"),
+    "float": ("FloatType", "float"),
+    "SymFloat": ("FloatType", "float"),
+    "bool": ("BoolType", "bool"),
+    "SymBool": ("BoolType", "bool"),
+    "complex": ("ComplexType", "complex"),
+    "str": ("StringType", "str"),
+    "Scalar": ("NumberType", "number"),
+    "Device": ("DeviceObjType", "Device"),
+    "ScalarType": ("IntType", "int"),
+    "Layout": ("IntType", "int"),
+    "MemoryFormat": ("IntType", "int"),
+    "Dimname": ("StringType", "str"),
+    "Generator": ("_GeneratorType", "Generator"),
+    "Storage": ("_StorageType", "Storage"),
+    "DeviceIndex": ("IntType", "int"),
+    "QScheme": ("IntType", "int"),
+    "Stream": ("AnyType", "Stream"),
+    "Any": ("AnyType", "Any"),
+}
+_NUMBERED = frozenset(("ScalarType", "Layout", "MemoryFormat"))
+
+
+class Type:
+    """What an argument may be."""
+
+    annotation_str: str
+
+    __slots__ = ("annotation_str",)
+
+    def __init__(self, annotation: str) -> None:
+        self.annotation_str = annotation
+
+    def kind(self) -> str:
+        """The name of the class: `TensorType`."""
+        return type(self).__name__.lstrip("_")
+
+    @property
+    def without_optional(self) -> Type:
+        """The type of what is not None."""
+        return self
+
+    def __str__(self) -> str:
+        return self.annotation_str
+
+    def __repr__(self) -> str:
+        return self.annotation_str
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(self.annotation_str)
+
+
+class TensorType(Type):
+    """A tensor."""
+
+
+class IntType(Type):
+    """An integer, also those that number dtypes, layouts and memory formats in PyTorch."""
+
+
+class FloatType(Type):
+    """A Python float."""
+
+
+class BoolType(Type):
+    """A Python bool."""
+
+
+class ComplexType(Type):
+    """A Python complex number."""
+
+
+class NumberType(Type):
+    """Any Python number; schemas call it Scalar."""
+
+
+class StringType(Type):
+    """A string."""
+
+
+class DeviceObjType(Type):
+    """A device."""
+
+
+class AnyType(Type):
+    """Anything."""
+
+
+class _GeneratorType(Type):
+    """A random number generator."""
+
+
+class _StorageType(Type):
+    """The memory of tensors."""
+
+
+class _Containing(Type):
+    __slots__ = ("_element",)
+
+    def __init__(self, annotation: str, element: Type) -> None:
+        super().__init__(annotation)
+        self._element = element
+
+    def getElementType(self) -> Type:
+        """The type of what it holds."""
+        return self._element
+
+
+class OptionalType(_Containing):
+    """None, or something of another type."""
+
+    @property
+    def without_optional(self) -> Type:
+        return self._element
+
+
+class ListType(_Containing):
+    """A list; `size` is its length if that is fixed, else None."""
+
+    size: int | None
+
+    __slots__ = ("size",)
+
+    def __init__(self, annotation: str, element: Type, size: int | None) -> None:
+        super().__init__(annotation, element)
+        self.size = size
+
+
+@lru_cache(256)
+def _type_of(type_: language.Type, real: bool = False) -> Type:
+    """Return PyTorch's object for a type.
+
+    Args:
+        real: whether its text distinguishes dtypes, layouts and memory formats from other integers.
+    """
+    if isinstance(type_, language.Optional):
+        element = _type_of(type_.elem, real)
+        return OptionalType(f"Optional[{element}]", element)
+    if isinstance(type_, language.List):
+        element = _type_of(type_.elem, real)
+        return ListType(f"List[{element}]", element, type_.size)
+    word = type_.base.name
+    name, annotation = _WORDS[word]
+    found: Type = globals()[name](word if real and word in _NUMBERED else annotation)
+    return found
+
+
+# --- schemas ------------------------------------------------------------------------------------------------
 
 
 class AliasInfo:
@@ -60,16 +214,15 @@ class AliasInfo:
 
     Attributes:
         is_write: whether the operator writes to it.
-        before_set, after_set: the names of the memories that it may show.
+        before_set, after_set: its alias sets before and after the call.
     """
 
     __slots__ = ("is_write", "before_set", "after_set")
 
-    def __init__(self, text: str) -> None:
-        before, arrow, after = text.partition("->")
-        self.is_write = "!" in text
-        self.before_set = {name.strip(" !") for name in before.split("|")}
-        self.after_set = {name.strip(" !") for name in after.split("|")} if arrow else set(self.before_set)
+    def __init__(self, annotation: language.Annotation) -> None:
+        self.is_write = annotation.is_write
+        self.before_set = set(annotation.sets)
+        self.after_set = set(annotation.after or annotation.sets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AliasInfo) and (self.is_write, self.before_set, self.after_set) == (
@@ -86,21 +239,20 @@ class Argument:
 
     Attributes:
         name: '' for a result without one.
-        type: what it may be; `str(type)` is as in annotations, `Optional[Tensor]`.
+        type: the type; `str(type)` is as in annotations, `Optional[Tensor]`.
         N: the length of a list of fixed length, else None.
         kwarg_only: whether it is passed by keyword.
         alias_info: how it shares memory; None if it does not.
         default_value: None also where there is no default: ask `has_default_value()`.
     """
 
-    __slots__ = ("name", "text", "type", "kwarg_only", "alias_info", "default_text", "default_value")
+    __slots__ = ("name", "type", "kwarg_only", "alias_info", "default_value", "_model")
 
-    def __init__(self, text: str, name: str, default: str | None, kwarg_only: bool) -> None:
-        self.name, self.text, self.default_text, self.kwarg_only = name, text, default, kwarg_only
-        self.type = make_type(text)
-        alias = re.search(r"\(([^)]*)\)", text)
-        self.alias_info = AliasInfo(alias[1]) if alias else None
-        self.default_value = None if default is None else _value(default, self.type)
+    def __init__(self, model: language.Argument | language.Return, default: Any = None) -> None:
+        self._model, self.name, self.default_value = model, model.name or "", default
+        self.type = _type_of(model.type)
+        self.kwarg_only = isinstance(model, language.Argument) and model.kwarg_only
+        self.alias_info = None if model.annotation is None else AliasInfo(model.annotation)
 
     @property
     def N(self) -> int | None:
@@ -110,30 +262,39 @@ class Argument:
     @property
     def real_type(self) -> Type:
         """The type, with dtypes, layouts and memory formats by their names."""
-        return make_type(self.text, True)
+        return _type_of(self._model.type, True)
+
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether it is a tensor or a list of tensors, None aside."""
+        return self._model.type.is_tensor_like
 
     @property
     def is_write(self) -> bool:
-        return self.alias_info is not None and self.alias_info.is_write
+        """Whether the operator writes to it."""
+        return self._model.is_write
 
     @property
     def is_out(self) -> bool:
-        """Whether it is what an out= overload writes to."""
+        """Whether an out= overload writes to it."""
         return self.kwarg_only and self.is_write
 
     def has_default_value(self) -> bool:
         """Whether it may be left out."""
-        return self.default_text is not None
+        return isinstance(self._model, language.Argument) and self._model.default is not None
+
+    def element(self) -> Argument:
+        """Return one element of a list of tensors, as a result of its own."""
+        return Argument(language.Return(self._model.type.base))
 
     def __str__(self) -> str:
-        default = "" if self.default_text is None else f"={_shown(self.default_value, self.default_text)}"
-        return f"{self.text} {self.name}{default}" if self.name else self.text
+        return str(self._model)
 
 
 class FunctionSchema:
     """The signature of an overload.
 
-    Args:
+    Attributes:
         name: with its namespace, `aten::add`.
         overload_name: '' for the default one.
         arguments, returns: in their order; keyword-only arguments last.
@@ -144,9 +305,13 @@ class FunctionSchema:
     arguments: list[Argument]
     returns: list[Argument]
 
-    def __init__(self, name: str, overload_name: str, arguments: list[Argument], returns: list[Argument]) -> None:
-        self.name, self.overload_name = name, overload_name
-        self.arguments, self.returns = arguments, returns
+    def __init__(self, model: language.FunctionSchema) -> None:
+        self.name = f"{model.name.namespace}::{model.name.name}" if model.name.namespace else model.name.name
+        self.overload_name = model.name.overload
+        self.arguments = [_argument(a) for a in model.arguments]
+        self.returns = [Argument(r) for r in model.returns]
+        # with the defaults as they are shown
+        self._model = replace(model, arguments=tuple([a._model for a in self.arguments]))
 
     @cached_property
     def is_mutable(self) -> bool:
@@ -154,7 +319,11 @@ class FunctionSchema:
         return any(a.is_write for a in self.arguments)
 
     def _is_view_op(self) -> bool:
-        return any(r.alias_info is not None and not r.is_write for r in self.returns)
+        return self._model.is_view
+
+    def parameters(self, numbers: Collection[str] = ()) -> tuple[Any, ...]:
+        """Return the parameters as the argument parser takes them; `numbers` are tensors that may be Python numbers."""
+        return language.parameters(self._model.arguments, numbers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionSchema) and str(self) == str(other)
@@ -167,15 +336,7 @@ class FunctionSchema:
 
     @cached_property
     def _text(self) -> str:
-        parts: list[str] = []
-        for argument in self.arguments:
-            if argument.kwarg_only and "*" not in parts:
-                parts.append("*")
-            parts.append(str(argument))
-        returns = ", ".join(map(str, self.returns))
-        overload = f".{self.overload_name}" if self.overload_name else ""
-        shown = returns if len(self.returns) == 1 and not self.returns[0].name else f"({returns})"
-        return f"{self.name}{overload}({', '.join(parts)}) -> {shown}"
+        return str(self._model)
 
     def __str__(self) -> str:
         return self._text
@@ -184,144 +345,96 @@ class FunctionSchema:
 
 
 def parse_schema(text: str) -> FunctionSchema:
-    """The schema that a text says.
+    """Return the schema that a text spells.
 
     Args:
         text: `name.overload(Type name=default, *, Type name) -> Type`; the namespace (`aten::`) and the overload may
             be left out.
 
     Raises:
-        RuntimeError: if it is no schema, with what was expected and where.
+        RuntimeError: if it is no schema, with the expected token and its place.
     """
     if not isinstance(text, str):
         raise TypeError(f"parse_schema(): argument 'schema' must be str, not {type(text).__name__}")
-    head, parenthesis, rest = text.strip().partition("(")
-    named = re.fullmatch(_NAME, head.strip())
-    if named is None:
-        raise RuntimeError(
-            f"expected ident: '{head}' is no name of an operator, which is written "
-            f"namespace::name.overload, here:\n{text}"
-        )
-    if not parenthesis:
-        raise RuntimeError(
-            "Tried to parse a function schema but only the operator name was given: write "
-            f"{text.strip()}(Tensor x) -> Tensor"
-        )
-    inside, rest = _closed(rest, text)
-    arrow, returned = rest.strip()[:2], rest.strip()[2:].strip()
-    if arrow != "->":
-        raise RuntimeError(
-            f"expected arrow but found '{rest.strip() or 'eof'}' here:\n{text}\nWrite what it returns: "
-            "-> Tensor, -> (Tensor, Tensor), or -> () for nothing"
-        )
-    if not returned:
-        raise RuntimeError(f"expected ident but found 'eof' here:\n{text}\nWrite what it returns: -> Tensor, or -> ()")
-    namespace, name, overload = named.groups()
-    return FunctionSchema(
-        f"{namespace}::{name}" if namespace else name,
-        overload or "",
-        _arguments(inside, text),
-        _returns(returned, text),
-    )
-
-
-def _depths(text: str, depth: int) -> Iterator[tuple[int, str, int]]:
-    """(place, character, depth of brackets after it) for all that stands in no string."""
-    quote = ""
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-            continue
-        if c in "\"'":
-            quote = c
-        depth += (c in "([") - (c in ")]")
-        yield i, c, depth
-
-
-def _closed(rest: str, text: str) -> tuple[str, str]:
-    """What is inside of the parenthesis that is open, and what follows it."""
-    for i, c, depth in _depths(rest, 1):
-        if c in ")]" and not depth:
-            return rest[:i], rest[i + 1 :]
-    raise RuntimeError(f"expected ) but found 'eof' here:\n{text}")
-
-
-def _split(text: str) -> list[str]:
-    """The parts between the commas that stand in no bracket and no string."""
-    parts, start = [], 0
-    for i, c, depth in _depths(text, 0):
-        if c == "," and not depth:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last or parts else []
-
-
-def _arguments(inside: str, text: str) -> list[Argument]:
-    found: list[Argument] = []
-    keyword_only = False
-    for part in _split(inside):
-        if part == "*":
-            keyword_only = True
-            continue
-        match = re.fullmatch(_ARGUMENT, part, re.DOTALL)
-        if match is None:
-            raise RuntimeError(
-                f"expected ident: the argument '{part}' is not of the form 'Type name' or "
-                f"'Type name=default', here:\n{text}"
-            )
-        if any(a.name == match[2] for a in found):
-            raise RuntimeError(f"the argument '{match[2]}' occurs twice, here:\n{text}")
-        found.append(_made(text, match[1], match[2], match[3], keyword_only))
-    return found
-
-
-def _returns(returned: str, text: str) -> list[Argument]:
-    if returned.startswith("("):
-        inside, rest = _closed(returned[1:], text)
-        if rest.strip():
-            raise RuntimeError(f"expected the end after what is returned but found '{rest.strip()}' here:\n{text}")
-        parts = _split(inside)
-    else:
-        parts = [returned]
-    found = []
-    for part in parts:
-        match = re.fullmatch(_RETURN, part)
-        if match is None:
-            raise RuntimeError(f"expected ident: '{part}' is not a type, or a type and a name, here:\n{text}")
-        found.append(_made(text, match[1], match[2] or "", None, False))
-    return found
-
-
-def _made(text: str, type_: str, name: str, default: str | None, keyword_only: bool) -> Argument:
     try:
-        return Argument(type_, name, default, keyword_only)
-    except ValueError as error:
-        raise RuntimeError(f"\n{error}:\n{text}") from None
+        return FunctionSchema(language.parse(text))
+    except language.SchemaError as error:
+        raise RuntimeError(_complaint(text, error)) from None
 
 
-def _value(text: str, type_: Type) -> Any:
-    """The value of a default; those of lists of a fixed length may be written once for all elements."""
-    plain = type_.without_optional
-    if text in _ENUMS:
-        value: Any = _ENUMS[text]
-    elif text in _bound.constants:
-        value = _bound.constants[text]
-    else:
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            value = plain  # nothing that a schema may say
-        if value is plain or plain.kind() == "TensorType":
-            raise ValueError(f"expected None but found '{text}': it is no value of type {type_}")
-    if isinstance(plain, ListType) and value is not None and not isinstance(value, list):
-        value = [value] * (plain.size or 1)
-    if plain.kind() == "FloatType" and isinstance(value, int):
+def _complaint(text: str, error: language.SchemaError) -> str:
+    """Return the message for a wrong schema, beginning with PyTorch's words."""
+    found = text[error.offset : error.offset + error.length].strip()
+    place = f"{text}\n{' ' * error.offset}{'~' * error.length} <--- HERE" if found else text
+    hint = f"\n{error.hint}" if error.hint else ""
+    if error.expected == "(" and not found:
+        return f"Tried to parse a function schema but only the operator name was given{hint}"
+    if error.expected == "type":
+        return f"\nunknown type specifier '{found}':\n{place}{hint}"
+    if error.expected:
+        kind = "eof" if not found else "ident" if found.isidentifier() else found
+        return f"expected {error.expected} but found '{kind}' here:\n{place}{hint}"
+    return f"\n{error.message}:\n{place}{hint}"
+
+
+def _argument(model: language.Argument) -> Argument:
+    """Return an argument with its default's value, which for a list of fixed length may be written once for all
+    elements.
+    """
+    value = model.default_value
+    if value is None:
+        return Argument(model)
+    plain = model.type.required
+    text = None
+    if isinstance(value, language.Symbol):
+        name = value.name
+        if value.value is None and name not in _bound.constants:
+            raise _no_value(model)
+        value, text = _bound.constants[name] if value.value is None else value.value, name
+    if plain.base.name == "Tensor":
+        raise _no_value(model)
+    if plain.is_list and not isinstance(value, list):
+        value = [value] * (plain.size or 1)  # type: ignore[attr-defined]
+    if plain == language.Base("float") and isinstance(value, int):
         value = float(value)
-    return value
-
-
-def _shown(value: Any, text: str) -> str:
     if isinstance(value, str):
-        return f'"{value}"'
-    return str(value) if isinstance(value, (list, float, int)) and text not in _ENUMS else text
+        text = f'"{value}"'
+    return Argument(replace(model, default=text or str(value)), value)
+
+
+def _no_value(model: language.Argument) -> language.SchemaError:
+    # without a place, which only the parser knew
+    return language.SchemaError(f"expected None but found '{model.default}': it is no value of type {model.type}", -1)
+
+
+# --- calls of Python functions ------------------------------------------------------------------------------
+
+
+def python_arguments(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return positional and keyword arguments for a function written in Python: a kernel of a library, or
+    `__torch_dispatch__`.
+
+    As in PyTorch, lists are lists, and what stands at its default is left out: of the positional arguments, at the
+    end.
+    """
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    needed = 0
+    for argument, value in zip(schema.arguments, values, strict=False):
+        if value.__class__ is tuple:
+            value = list(value)
+        default = argument.has_default_value() and is_default(argument, value)
+        if not argument.kwarg_only:
+            positional.append(value)
+            needed = needed if default else len(positional)
+        elif not default:
+            keywords[argument.name] = value
+    return tuple(positional[:needed]), keywords
+
+
+def is_default(argument: Any, value: Any) -> bool:
+    """Whether a value is the default of an argument."""
+    default = argument.default_value
+    if value is None or default is None or isinstance(value, bool) or isinstance(default, bool):
+        return value is default
+    return type(value) in (int, float, complex, str, list) and value == default

@@ -139,7 +139,7 @@ def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
         _unwrapped(v) if a.name in numbers or a.type.kind() == "NumberType" else v
         for a, v in zip(schema.arguments, args[:inputs], strict=False)
     ]
-    positional, keywords = import_module("gradloom.ops._calls").python_arguments(schema, (*values, *outs))
+    positional, keywords = import_module("gradloom.ops._schema").python_arguments(schema, (*values, *outs))
     if len(args) > inputs:
         _name_placement(schema, keywords)
     tensors = list(Call(call.wrapper, tuple(values), call.out).tensors())
@@ -271,7 +271,7 @@ def _checked(op: Any, schema: Any, found: Any, inputs: list[Any], written: list[
 def _one(op: Any, expected: Any, value: Any, inputs: list[Any], written: list[Any]) -> Any:
     kind = expected.type.without_optional.kind()
     if kind == "ListType" and isinstance(value, (tuple, list)):
-        return [_one(op, expected_element(expected), v, inputs, written) for v in value]
+        return [_one(op, expected.element(), v, inputs, written) for v in value]
     if kind not in ("TensorType", "ListType") or value is None:
         return value
     if kind == "ListType" or not isinstance(value, _operators.Tensor):
@@ -283,11 +283,6 @@ def _one(op: Any, expected: Any, value: Any, inputs: list[Any], written: list[An
     if any(value is t for t in inputs) or value._edge is not NO_EDGE:
         return fresh(value)  # its history is about to be another one
     return value
-
-
-def expected_element(expected: Any) -> Any:
-    """The result that one element of a list is."""
-    return type(expected)("Tensor", "", None, False)
 
 
 def fresh(tensor: Any) -> Any:

@@ -21,9 +21,9 @@ from gradloom.codegen.outputs.render import render_package
 from gradloom.codegen.reading.python_files import GivenFunctions
 from gradloom.codegen.reading.text import Entry, Text
 from gradloom.codegen.reading.yaml_files import parse_entries
-from gradloom.codegen.schema.types import IDENTIFIER
 from gradloom.codegen.target import in_memory
 from gradloom.ops import _registry
+from gradloom.schema import IDENTIFIER
 
 from .given import helper_of, named, signature_of
 

@@ -160,7 +160,7 @@ def _public(overloads, qualified_name, doc, module):
     function.__name__ = overloads.name
     function.__qualname__ = qualified_name
     function.__module__ = module
-    function.__doc__ = doc or "\n".join([entry[1].__doc__ or entry[0] for entry in overloads.entries])
+    function.__doc__ = doc or "\n".join([entry[1].__doc__ or "" for entry in overloads.entries])
     function.__wrapped__ = overloads
     overloads.public = function
     return function

@@ -1,68 +1,58 @@
-"""One signature of an overloaded function, parsed from its text, and which value goes to which parameter."""
+"""One signature of an overloaded function, and which value goes to which parameter."""
 
 from __future__ import annotations
 
-import ast
-import re
+from collections.abc import Iterable, Iterator
 from math import inf, nan
+from typing import Any
 
 from .registry import types
-from .types import ArgumentType
+from .types import ArgumentType, argument_type
 
 REQUIRED = object()
 
 # Names from NumPy that PyTorch accepts for a parameter of this name.
 _ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
-_ENUMS = {"None": None, "True": True, "False": False, "inf": inf, "nan": nan, "-inf": -inf, "Mean": 1, "Sum": 2}
-# Patterns are text until a first signature is parsed: compiling them would be most of the cost of the import.
-_SPLIT = r"""((?:[^,"'(\[]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\([^)]*\)|\[[^\]]*\])+),?\s*"""
-_PARAMETER = r"(\S+(?: -> \S+\))?) (\w+)(?:=(.*))?"
+_NAMED = {"inf": inf, "nan": nan, "-inf": -inf, "Mean": 1, "Sum": 2}
 
 
 class Parameter:
     """A name with a type, and a default or REQUIRED; `slot` is its place among the wrapper's arguments.
 
     `out` has no slot: it is keyword-only, always optional, and passed as `out=`.
+
+    Args:
+        name, type_, default: as entries have them; no default means REQUIRED.
     """
 
-    __slots__ = ("name", "type", "default", "default_text", "keyword_only", "slot")
+    __slots__ = ("name", "type", "given", "default", "keyword_only", "slot")
 
-    def __init__(self, text: str, keyword_only: bool, slot: int | None, exact: bool = False):
-        match = re.fullmatch(_PARAMETER, text, re.DOTALL)
-        if not match:
-            raise ValueError(f"parameter {text!r} is not of the form 'Type name' or 'Type name=default'")
-        type_text, self.name, self.default_text = match.groups()
-        self.keyword_only, self.slot = keyword_only, slot
-        if not exact and keyword_only and self.name == "out" and type_text.startswith("Tensor"):
-            type_text = re.sub(r"\([^)]*\)|\?$", "", type_text) + "?"
-            self.default_text, self.slot = "None", None
-        self.type = ArgumentType(type_text, exact)
-        self.default = REQUIRED if self.default_text is None else self._default(self.default_text)
+    def __init__(self, name: str, type_: ArgumentType, default: Any, keyword_only: bool, slot: int | None):
+        self.name, self.type, self.given, self.keyword_only, self.slot = name, type_, default, keyword_only, slot
+        self.default = default if default is REQUIRED or default is None else self._value(default)
 
-    def _default(self, text):
+    def _value(self, default):
         base, size = self.type.base, self.type.size
-        if text in _ENUMS:
-            value = _ENUMS[text]
-        elif text in types.constants:
-            value = types.constants[text]
-        else:
-            try:
-                value = ast.literal_eval(text)
-            except (ValueError, SyntaxError):
-                raise ValueError(f"parameter {self.name!r}: unknown default {text!r}") from None
-        if size is not None and value is not None:
-            return tuple(value) if isinstance(value, list) else (value,) * size
-        return float(value) if base == "float" and value is not None else value
+        if type(default) is str and base not in ("str", "Device"):
+            named = types.constants if default in types.constants else _NAMED
+            if default not in named:
+                raise ValueError(f"parameter {self.name!r}: unknown default {default!r}")
+            default = named[default]
+        if size is not None:
+            return default if type(default) is tuple else (default,) * size
+        return float(default) if base == "float" else default
 
     def goes_by(self, name: str, names, exact: bool = False) -> bool:
         """Whether `name` means it: an alias does not if the parameter's own name is among `names`, too."""
         return name == self.name or (not exact and name in _ALIASES.get(self.name, ()) and self.name not in names)
 
     def __str__(self):
-        default = "" if self.default is REQUIRED else f" = {self.default_text}"
-        if default and self.type.base == "str" and self.default_text[0] == "'":
-            default = f' = "{self.default}"'
-        return f"{self.type.display} {self.name}{default}"
+        return f"{self.type.display} {self.name}" + ("" if self.default is REQUIRED else f" = {self._shown()}")
+
+    def _shown(self) -> str:
+        if type(self.given) is str:
+            return f'"{self.given}"' if self.type.base == "str" else self.given
+        return f"[{','.join(map(str, self.given))}]" if type(self.given) is tuple else str(self.given)
 
 
 class Misfit:
@@ -85,6 +75,9 @@ class Signature:
     parameters that a caller passes and errors count and name. `varargs` is the parameter that takes integers
     one by one, if any. An `exact` signature is a schema to the letter, as objects of gradloom.ops take it: `self`
     goes by that name, nothing has a second one, integers come in a list, and `out` is a parameter as any other.
+
+    Args:
+        parameters: as `gradloom.schema.parameters` gives them.
     """
 
     __slots__ = (
@@ -103,14 +96,15 @@ class Signature:
         "exact",
     )
 
-    def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False, exact: bool = False):
+    def __init__(self, parameters: Iterable, wrapper, out_wrapper=None, *, method: bool = False, exact: bool = False):
         self.wrapper, self.out_wrapper, self.exact = wrapper, out_wrapper or wrapper, exact
-        self.parameters = parameters = [p for p in _parse(text, exact) if not (method and p.slot is None)]
+        self.parameters = [p for p in _made(parameters, exact) if not (method and p.slot is None)]
+        parameters = self.parameters
         self.offset = int(method)
         own = next((p for p in parameters if p.name == "self" and p.slot is not None), None)
         leading = [own] if method and own else []
         if method and not leading:
-            raise ValueError(f"a method needs a parameter named self: {text}")
+            raise ValueError(f"a method needs a parameter named self, and has {', '.join(map(str, self.parameters))}")
         if not (method or exact) and own and own.type.base.startswith("Tensor") and own.type.size is None:
             own.name = "input"
         self.shown = [p for p in parameters if not (method and p is own)]
@@ -212,16 +206,14 @@ def _missing(names):
     )
 
 
-def _parse(text: str, exact: bool) -> list[Parameter]:
-    """Parameters of 'name.overload(Type name, *, Type name=default) -> ...'; both ends are optional."""
-    text = text.partition(") -> ")[0].rstrip().removesuffix(")")
-    found: list[Parameter] = []
-    keyword_only = False
-    slot = 0
-    for part in re.findall(_SPLIT, text.partition("(")[2]):
-        if part.strip() == "*":
+def _made(parameters: Iterable, exact: bool) -> Iterator[Parameter]:
+    keyword_only, slot = False, 0
+    for parameter in parameters:
+        if parameter == "*":
             keyword_only = True
             continue
-        found.append(Parameter(part.strip(), keyword_only, slot, exact))
-        slot += found[-1].slot is not None
-    return found
+        name, type_, *default = parameter
+        is_out = keyword_only and name == "out" and not exact and type_.startswith("Tensor")
+        found = default[0] if default else REQUIRED
+        yield Parameter(name, argument_type(type_, exact), found, keyword_only, None if is_out else slot)
+        slot += not is_out

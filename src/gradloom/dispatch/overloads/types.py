@@ -8,7 +8,7 @@ at the value: a list whose elements are not integers, a tensor that is no scalar
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
 from operator import index
 
 import numpy as np
@@ -300,8 +300,6 @@ _KINDS: dict[str, tuple] = {
     "Generator": ("torch.Generator", _registered("Generator"), None, None),
     "Storage": ("torch.Storage", _storage, None, None),
 }
-_SYMBOLIC = {"SymInt": "int", "SymBool": "bool"}
-_TYPE = r"([A-Za-z]+(?:\|number)?)(?:\([^)]*\))?(?:(\??)\[(\d*)\])?(\??)"
 
 
 class ArgumentType:
@@ -314,25 +312,24 @@ class ArgumentType:
     __slots__ = ("base", "size", "optional", "display", "_accept")
 
     def __init__(self, text: str, exact: bool = False):
-        match = re.fullmatch(_TYPE, text)
-        base = _SYMBOLIC.get(match[1], match[1]) if match else ""
-        if not match or base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
+        inner, bracket, size = text.removesuffix("?").partition("[")
+        self.base, self.optional = inner.removesuffix("?"), text.endswith("?")
+        if self.base not in _KINDS or (bracket and _KINDS[self.base][3] is None):
             raise ValueError(
                 f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, "
                 "some with [] or [n], and ? for optional"
             )
-        one, accept_one, many, convert = _KINDS[base]
-        self.base, self.optional = base, bool(match[4])
-        self.size = None if match[3] is None else int(match[3] or 0)
+        one, accept_one, many, convert = _KINDS[self.base]
+        self.size = int(size.removesuffix("]") or 0) if bracket else None
         if self.size is None:
-            self.display, self._accept = one, _number if exact and base == "Scalar" else accept_one
+            self.display, self._accept = one, _number if exact and self.base == "Scalar" else accept_one
             return
-        if base == "Tensor" and match[2]:
+        if inner == "Tensor?":
             convert = _tensors_or_none
         self.display = many
-        self._accept = _sequence(convert, self.size, self.size and base in ("Tensor", "bool"))
-        if self.size and base in ("int", "float"):
-            self._accept = _one_or_more(self._accept, _index if base == "int" else accept_one, self.size)
+        self._accept = _sequence(convert, self.size, self.size and self.base in ("Tensor", "bool"))
+        if self.size and self.base in ("int", "float"):
+            self._accept = _one_or_more(self._accept, _index if self.base == "int" else accept_one, self.size)
 
     def accept(self, cls: type):
         """(converter, total) for arguments of this class, or None if there are none."""
@@ -341,6 +338,8 @@ class ArgumentType:
         # PyTorch lets an object with an override stand for any tensor or number: its answer is what counts
         return KEEP if self.base in _OVERRIDABLE and overrides(cls) else self._accept(cls)
 
+
+argument_type = lru_cache(256)(ArgumentType)  # about 50 types occur
 
 _NONE = type(None)
 _OVERRIDABLE = {"Tensor", "Tensor|number", "Scalar", "int", "float", "complex"}

@@ -196,11 +196,8 @@ def _factories() -> set[str]:
     return {name for name, found in entries.items() if not any(_takes_tensors(entry[0]) for entry in found)}
 
 
-def _takes_tensors(signature: str) -> bool:
-    parameters = signature.partition("(")[2].partition(" -> ")[0]
-    return any(
-        "Tensor" in part and part.split()[-1].partition("=")[0].rstrip(")") != "out" for part in parameters.split(", ")
-    )
+def _takes_tensors(parameters: tuple[Any, ...]) -> bool:
+    return any("Tensor" in p[1] and p[0] != "out" for p in parameters if p != "*")
 
 
 _names: dict[Any, str] = {}  # of all public functions, made when a name is first asked for

@@ -1,8 +1,8 @@
 """Operator names, types, alias annotations and default values of schemas.
 
 A type is a tree of `Base`, `Optional` and `List` nodes: `int[2]?` is `Optional(List(Base("int"), 2))`. An alias
-annotation belongs to the argument or return that bears it and is printed after the innermost base type, so that
-`Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
+annotation belongs to the argument or return and is printed after the innermost base type: `Tensor(a!)[]` is the type
+`Tensor[]` with the annotation `a!`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import re
 import warnings
 from dataclasses import dataclass
 
-from ..errors import did_you_mean, shorten
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 BASE_TYPES = (
     "Tensor", "Scalar", "int", "SymInt", "float", "bool", "SymBool", "str", "ScalarType", "Layout", "Device",
-    "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream",
+    "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream", "SymFloat", "complex", "Dimname", "Any",
 )  # fmt: skip
 
-# Names that a default value may use instead of a literal, by type. A number is the value that Python code passes.
+# Names that a default value may use instead of a literal, by the type that they belong to. A number is the value that
+# Python code passes for the name.
 SYMBOLS: dict[str, dict[str, int | None]] = {
     "int": {"Mean": 1, "Sum": 2},
     "ScalarType": dict.fromkeys(
@@ -37,23 +38,41 @@ MAX_ITEMS = 64  # of a list
 _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
 
 
-class SchemaError(ValueError):
-    """An error in a schema, at `length` characters of its text from `offset` on.
+def shorten(word: str, limit: int = 60) -> str:
+    """Return a word as messages quote it: on one line, at most `limit` characters."""
+    word = " ".join(word.split())
+    return word if len(word) <= limit else word[: limit - 3] + "..."
 
-    An object made by code rather than by `parse` knows no offset; its `subject` names the part that is meant
-    (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the offset.
+
+class SchemaError(ValueError):
+    """An error at a place in a schema's text.
+
+    Attributes:
+        message: what is wrong.
+        offset, length: the characters of the text that it concerns.
+        hint: what to write instead.
+        subject: the part of an object that was made without a text: `("argument", 2)`, `("return", 0)`, `("name", 0)`;
+            the parser turns it into an offset.
+        expected: PyTorch's word for the expected token (`ident`, `arrow`, `)`), or `type` for an unknown type.
     """
 
     def __init__(
-        self, message: str, offset: int = 0, length: int = 1, hint: str = "", subject: tuple[str, int] | None = None
+        self,
+        message: str,
+        offset: int = 0,
+        length: int = 1,
+        hint: str = "",
+        subject: tuple[str, int] | None = None,
+        expected: str = "",
     ) -> None:
         super().__init__(message)
-        self.message, self.offset, self.length, self.hint, self.subject = (message, offset, length, hint, subject)
+        self.message, self.offset, self.length, self.hint = message, offset, length, hint
+        self.subject, self.expected = subject, expected
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for numbers."""
+    """A default value that is a name: `Mean`, `long`, `contiguous_format`. `value` is set for numbers."""
 
     name: str
     value: int | None = None
@@ -63,7 +82,7 @@ class Symbol:
 
 
 class Type:
-    """Common base of `Base`, `Optional` and `List`: what analysis asks of a type, answered for its tree."""
+    """Base class of `Base`, `Optional` and `List`."""
 
     __slots__ = ()
 
@@ -121,9 +140,8 @@ class Base(Type):
 
     def __post_init__(self) -> None:
         if self.name not in BASE_TYPES:
-            hint = _FOREIGN_TYPES.get(self.name) or did_you_mean(self.name, BASE_TYPES)
-            hint = hint or f"the types are {', '.join(BASE_TYPES)}"
-            raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint)
+            hint = f"the types are {', '.join(BASE_TYPES)}"
+            raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint, expected="type")
 
     def text(self, annotation: Annotation | None = None) -> str:
         return self.name if annotation is None else f"{self.name}({annotation})"
@@ -169,8 +187,11 @@ class List(Type):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The memory that a value shares. `a` is one alias set, `!` marks a write, `a|b` either set, and `a -> *` that the
-    value enters unknown sets: from then on it is a view that a list of outputs shares."""
+    """The memory that a value shares.
+
+    `a` is an alias set, `!` marks a write, `a|b` means either set, and `a -> *` that the value enters unknown sets: it
+    becomes a view that a list of outputs shares.
+    """
 
     sets: tuple[str, ...]
     is_write: bool = False
@@ -178,8 +199,8 @@ class Annotation:
 
     def __post_init__(self) -> None:
         for name in self.sets + self.after:
-            if not re.fullmatch(r"[a-z]|\*", name):
-                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
+            if name != "*" and not IDENTIFIER.fullmatch(name):
+                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is a name or `*`")
         if not self.sets:
             raise SchemaError("an annotation without an alias set", hint="write `(a)` or `(a!)`")
 
@@ -189,9 +210,10 @@ class Annotation:
 
 
 def default_value(text: str) -> object:
-    """Return the Python value of a default in a schema: a list for a list, a `Symbol` for a name.
+    """Return the Python value of a default: lists stay lists, names become `Symbol`.
 
-    Raises SchemaError for what is not a literal.
+    Raises:
+        SchemaError: if it is not a literal.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -215,7 +237,7 @@ def default_value(text: str) -> object:
 
 
 def _check_size(value: object) -> None:
-    """Refuse numbers that no tensor can hold, and that Python may refuse to print."""
+    """Refuse numbers that no tensor can hold and that Python may refuse to print."""
     if isinstance(value, int) and abs(value) >= _LARGEST_INT:
         raise SchemaError("a number of more than 64 bits", hint="write a smaller one", subject=("default", 0))
     if isinstance(value, float) and not math.isfinite(value):
@@ -223,37 +245,13 @@ def _check_size(value: object) -> None:
         raise SchemaError("a number too large for a float", hint=hint, subject=("default", 0))
 
 
-def accepts(type_: Type, value: object) -> bool:
-    """Return whether a default value can be given to an argument of the type."""
-    if isinstance(type_, Optional):
-        return value is None or accepts(type_.elem, value)
-    if isinstance(type_, List):
-        if not isinstance(value, list):
-            return type_.size is not None and accepts(type_.elem, value)
-        # `int[2] stride=[]` says "as kernel_size"; one element stands for any number of dimensions.
-        fits = type_.size in (None, 1) or len(value) in (0, type_.size)
-        return fits and all(accepts(type_.elem, item) for item in value)
-    name = type_.base.name
-    if isinstance(value, Symbol):
-        return value.name in SYMBOLS.get("int" if name == "SymInt" else name, ())
-    if isinstance(value, bool):
-        return name in ("bool", "SymBool", "Scalar")
-    if isinstance(value, int):
-        return name in ("int", "SymInt", "float", "Scalar", "DeviceIndex")
-    if isinstance(value, float):
-        return name in ("float", "Scalar")
-    return isinstance(value, str) and name in ("str", "Device")
-
-
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 # Operators of Python's data model that have an in-place form: `__and__` and `__iand__`.
 _DUNDER_STEMS = frozenset("add sub mul matmul truediv floordiv div mod pow and or xor lshift rshift".split())
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorName:
-    """`namespace::base_.overload`. `base` lacks the trailing underscore of an in-place operator; `inplace` has it."""
+    """`namespace::base_.overload`. `inplace` stands for the trailing underscore, which `base` does not have."""
 
     namespace: str | None
     base: str
@@ -267,7 +265,11 @@ class OperatorName:
 
     @classmethod
     def parse(cls, text: str) -> OperatorName:
-        """Parse `add_.Tensor` and the like; raises SchemaError for what is not a name."""
+        """Return the name that a text such as `add_.Tensor` spells.
+
+        Raises:
+            SchemaError: if it is not a name.
+        """
         namespace, separator, rest = text.rpartition("::")
         name, dot, overload = rest.partition(".")
         if dot and not overload:
@@ -310,25 +312,3 @@ def _split_inplace(name: str) -> tuple[str, bool]:
     if name.endswith("_") and name.strip("_"):
         return name[:-1], True
     return name, False
-
-
-# What to write for types of C++, Python and NumPy.
-_FOREIGN_TYPES = {
-    **dict.fromkeys(("list", "List"), "write `Tensor[]`, `int[]` ..."),
-    **dict.fromkeys(("TensorList", "Tensors"), "write `Tensor[]`"),
-    **dict.fromkeys(("tuple", "IntArrayRef", "ArrayRef", "ints", "shape", "Size"), "write `int[]`"),
-    **dict.fromkeys(("number", "Number", "complex"), "write `Scalar`"),
-    **dict.fromkeys(("double", "float64", "float32"), "write `float`"),
-    **dict.fromkeys(("string", "string_view"), "write `str`"),
-    **dict.fromkeys(("Optional", "optional"), "write `Tensor?`, `int?` ..."),
-    **dict.fromkeys(("ndarray", "array"), "write `Tensor`"),
-    "dtype": "write `ScalarType`",
-    "device": "write `Device`",
-    "layout": "write `Layout`",
-    "memory_format": "write `MemoryFormat`",
-    "int64_t": "write `int`",
-    "boolean": "write `bool`",
-    "Any": "name the type: `Tensor`, `Scalar`, `int` ...",
-    "void": "nothing is returned by `-> ()`",
-    "self": "the type goes first: `Tensor self`",
-}
