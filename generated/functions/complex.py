@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.complex import angle_backward, polar_backward

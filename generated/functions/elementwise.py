@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, copysign_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_backward, maybe_multiply, minimum_backward, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward

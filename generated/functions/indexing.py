@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sample_weights_backward, embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward

@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_target_backward, bce_with_logits_backward, bce_with_logits_target_backward, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward

@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward

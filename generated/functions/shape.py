@@ -10,7 +10,7 @@ import numpy as xp
 from gradloom.dispatch import _operators as ops
 from gradloom.core.node import NO_EDGE, Node
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_backward, as_strided_scatter_src_backward, block_diag_backward, cat_backward, narrow_backward, permute_backward, repeat_backward, roll_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, summed_to, to_copy_backward, unbind_backward, unsqueeze_to

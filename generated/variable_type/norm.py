@@ -9,9 +9,9 @@ import numpy as xp
 from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
-from gradloom.autograd.anomaly_mode import remember
+from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
+from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (

@@ -14,8 +14,9 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
 from . import autograd as autograd  # noqa: E402
+from .binding.late import provide_late_functions as _provide_late_functions  # noqa: E402
 from .tensors.binding import bind as _bind  # noqa: E402
-from .autograd.anomaly_mode import (  # noqa: E402
+from .core.anomaly import (  # noqa: E402
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
     set_anomaly_enabled as set_anomaly_enabled,
@@ -33,7 +34,6 @@ from .autograd.grad_mode import (  # noqa: E402
 from .core.tensor import Tensor as Tensor  # noqa: E402
 from .tensors.construction import (  # noqa: E402
     as_tensor as as_tensor,
-    asarray as asarray,
     from_numpy as from_numpy,
     tensor as tensor,
 )
@@ -98,6 +98,7 @@ newaxis: None = None
 
 # Nothing that an import makes is garbage: the collector would only walk through it all again and again.
 _broken, _collects = None, _gc.isenabled()
+_provide_late_functions()
 _gc.disable()
 try:
     globals().update(_bind())
@@ -202,6 +203,7 @@ if _typing.TYPE_CHECKING:
         set_default_tensor_type as set_default_tensor_type,
     )
     from .tensors.interchange import (
+        asarray as asarray,
         from_dlpack as from_dlpack,
         from_file as from_file,
         frombuffer as frombuffer,
@@ -315,7 +317,7 @@ _LAZY = {
         ),
         ".backends.settings",
     ),
-    **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".tensors.interchange"),
+    **dict.fromkeys(("asarray", "from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".tensors.interchange"),
     **dict.fromkeys(
         (
             "autocast_decrement_nesting",

@@ -27,7 +27,7 @@ import numpy as np
 
 from .core.tensor import Tensor, wrap
 from .core.tensor_base import TensorBase
-from .memory.ownership import extent, flat, offset_in_elements, owner, strided_view, with_bits
+from .memory.ownership import extent, flat, offset_in_elements, owner, strided_view
 from .tensors.construction import made
 from .types.device import device, layout
 from .types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
@@ -190,7 +190,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         super().save(obj, save_persistent_id)
 
     def tensor(self, obj: Tensor) -> tuple:
-        from .dispatch.interception import Metadata
+        from .memory.metadata import Metadata
         from .nn.parameter import Parameter
 
         extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
@@ -374,11 +374,12 @@ def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata
     numpy_type = (kind or storage_kind).numpy
     typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
     bits = metadata or {}
-    out = wrap(
-        with_bits(
-            strided_view(typed, tuple(size), tuple(stride), offset), bool(bits.get("conj")), bool(bits.get("neg"))
-        )
-    )
+    array = strided_view(typed, tuple(size), tuple(stride), offset)
+    if bits:
+        from .memory.conjugation import with_bits
+
+        array = with_bits(array, bool(bits.get("conj")), bool(bits.get("neg")))
+    out = wrap(array)
     made(out)
     if requires_grad:
         out.requires_grad = True

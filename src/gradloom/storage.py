@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .memory.ownership import extent, flat, owner, rooted
+from .core.tensor_base import warn_of_typed_storage
+from .dispatch.overloads.registry import types
+from .memory.ownership import extent, flat, map_file, owner, rooted
 from .types.device import CPU, check_device, device
 from .types.dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
 
@@ -338,7 +340,7 @@ class TypedStorage(_Storage):
         dtype: dtype_class | None = None,
         device: Any = None,
     ) -> None:
-        warn_once()
+        warn_of_typed_storage()
         check_device(device)
         kind = default.float if dtype is None else dtype
         if not isinstance(kind, dtype_class):
@@ -433,40 +435,6 @@ def _rebuild(values: bytes, kind: dtype_class | None) -> _Storage:
     return UntypedStorage._of(memory) if kind is None else TypedStorage._of(memory, kind)
 
 
-_warned: list[bool] = []
-
-
-def warn_once() -> None:
-    """Say once that typed storages are the old way."""
-    if not _warned:
-        import warnings
-
-        _warned.append(True)
-        warnings.warn(
-            "TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
-            "tensor.untyped_storage() instead of tensor.storage()",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
-    """The first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
-    from os.path import exists, getsize
-
-    there = getsize(filename) if exists(filename) else 0
-    if there < nbytes and not shared:
-        raise RuntimeError(
-            f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
-            "for; with shared=True it would be made longer"
-        )
-    if not nbytes:
-        return np.empty(0, np.uint8)
-    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c", shape=(nbytes,)).view(
-        np.ndarray
-    )
-
-
 # --- PyTorch's older classes ------------------------------------------------------------------------------------
 
 
@@ -511,3 +479,6 @@ def storage_type(name: str) -> Any:
 
 
 _made: dict[str, Any] = {}  # by name: one for each dtype
+
+
+types.storages = (UntypedStorage, TypedStorage)

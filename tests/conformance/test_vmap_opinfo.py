@@ -20,7 +20,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import gradloom
 from gradloom.autograd import forward_ad
-from gradloom.batching import answer
+from gradloom.batching.rules import _loop
 
 from .case import UNDEFINED_VALUES, Case, describe
 from .families import FAMILIES, family_of
@@ -300,7 +300,7 @@ def test_vmap_is_a_loop_over_examples(family):
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         by_operator = of_family(family, counts)
-    print(family, dict(counts), sorted(answer._warned))
+    print(family, dict(counts), sorted(_loop._warned))
     wrong = [line for name, lines in by_operator.items() if name not in KNOWN for line in lines]
     fixed = [
         f"{name} agrees now: take it from the list"

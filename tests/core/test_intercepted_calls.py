@@ -6,8 +6,9 @@ import pytest
 
 import gradloom as torch
 from gradloom.dispatch import interception
-from gradloom.dispatch.interception import PROFILER, PYTHON, Metadata, recording
+from gradloom.dispatch.interception import PROFILER, PYTHON, recording
 from gradloom.dispatch.state import GRAD_OFF, INTERCEPT, state
+from gradloom.memory.metadata import Metadata
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradloom.dispatch.interception import Metadata
+from gradloom.memory.metadata import Metadata
 
 FOUND = Metadata((2, 3), np.dtype("float64"))
 READS = {

@@ -196,11 +196,3 @@ def test_a_context_is_one_thing_or_the_other(gradloom):
     decorate = of(gradloom, "utils._contextlib").context_decorator
     with pytest.raises(AssertionError, match="expected a context manager"):
         decorate(3, print)
-
-
-@pytest.mark.parametrize("name", ["set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"])
-def test_settings_for_streams_take_a_bool(torch, name):
-    setting = getattr(torch.autograd.graph, name)
-    assert name in torch.autograd.graph.__all__ and setting(False) is None
-    with pytest.raises(RuntimeError, match="enabled must be a bool, but got int"):
-        setting(3)

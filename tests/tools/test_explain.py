@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom.autograd.node_summary import describe, held
 from gradloom.codegen.cli import main
 from gradloom.tools.explain import UnknownName, explain
 from gradloom.tools.explain.facts import saved_fields
 from gradloom.tools.explain.library import libraries, library
 from gradloom.tools.explain.lookup import find
+from gradloom.utils.viz import describe, saved_values
 from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
@@ -202,12 +202,12 @@ def test_what_is_saved_and_why(name, field, form, condition, users):
 def test_a_node_shows_what_it_holds():
     x = gradloom.ones(2, 3, requires_grad=True)
     y = x * gradloom.full((2, 3), 2.0)
-    assert held(y.grad_fn) == [("self", "None: no formula will ask for it"), ("other", "2x3 float32")]
+    assert saved_values(y.grad_fn) == [("self", "None: no formula will ask for it"), ("other", "2x3 float32")]
     y.sum().backward()
-    assert held(y.grad_fn)[1] == ("other", "released by an earlier backward pass")
-    assert held(x.sum().grad_fn) == [("self_sym_sizes", "(2, 3)")]
-    assert dict(held(x[gradloom.tensor([0])].grad_fn))["indices"].startswith("[1 int64")
-    assert held(Double.apply(x).grad_fn) == [("tensor 0", "2x3 float32")]
+    assert saved_values(y.grad_fn)[1] == ("other", "released by an earlier backward pass")
+    assert saved_values(x.sum().grad_fn) == [("self_sym_sizes", "(2, 3)")]
+    assert dict(saved_values(x[gradloom.tensor([0])].grad_fn))["indices"].startswith("[1 int64")
+    assert saved_values(Double.apply(x).grad_fn) == [("tensor 0", "2x3 float32")]
 
 
 def test_looking_at_a_node_runs_no_hooks():

@@ -22,6 +22,7 @@ from ..core.tensor import Tensor
 from ..core.variants import refuse_tangents
 from ..dispatch import interception
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..memory.metadata import Metadata
 from ..memory.ownership import owner
 from ..ops._schema import FunctionSchema, python_arguments
 
@@ -250,9 +251,9 @@ class LibraryOperator:
         return value
 
     def _check_aliases(self, values: tuple[Any, ...], found: Any) -> None:
-        seen = {id(owner(t._array)) for t in tensors_of(values) if t._array.__class__ is not interception.Metadata}
+        seen = {id(owner(t._array)) for t in tensors_of(values) if t._array.__class__ is not Metadata}
         for tensor in tensors_of(found if isinstance(found, tuple) else (found,)):
-            if tensor._array.__class__ is interception.Metadata:
+            if tensor._array.__class__ is Metadata:
                 continue
             memory = id(owner(tensor._array))
             if memory in seen:

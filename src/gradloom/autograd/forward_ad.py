@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..core.node import Node
-from ..core.saved_variable import saved_outputs
+from ..core.tangents import drop_tangents, set_tangent, tangent_of, without_tangents
 from ..core.views import PrimalView
 from ..dispatch import _operators
-from ..dispatch.state import FORWARD_AD, GRAD_OFF, each_thread, state
+from ..dispatch.state import FORWARD_AD, each_thread, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +19,6 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 
 _level = [-1]
-_open: list = []  # what has a tangent of the open level, to take it away when the level closes
 
 
 class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
@@ -88,11 +85,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         )
     _level[0] -= 1
     each_thread(FORWARD_AD, False)
-    for reference in _open:
-        found = reference()
-        if found is not None:
-            found._tangent = None
-    _open.clear()
+    drop_tangents()
 
 
 class dual_level:
@@ -239,142 +232,3 @@ def set_forward_grad(mode: bool) -> None:
 def _is_fwd_grad_enabled() -> bool:
     """Whether this thread's operators make tangents within a level."""
     return state.forward_grad
-
-
-def tangent_of(tensor):
-    """The tangent of a tensor, None if it has none: its own, or for a view its part of the base's."""
-    found = tensor._tangent
-    if found is None:
-        view = tensor._view
-        if view is not None and view.carries_tangents and view.base._tangent is not None:
-            return _tangent_through_base(tensor)
-    return found
-
-
-def tangent_to_write(tensor):
-    """The tangent of a tensor that is about to be written, its tangent with it: a copy where a formula that reads it
-    may be recorded."""
-    found = tangent_of(tensor)
-    return found if found is None or state.flags & GRAD_OFF else without_tangents(_operators.clone, found)
-
-
-def without_tangents(function, *args):
-    """`function(*args)` with results that have no tangents."""
-    flags = state.flags
-    state.flags = flags & ~FORWARD_AD
-    try:
-        return function(*args)
-    finally:
-        state.flags = flags
-
-
-def set_tangent(tensor, tangent, as_given: bool = False) -> None:
-    """Give a result its tangent, of the dtype that it has; but of a complex one a real result gets the real part."""
-    if tangent is None or tensor._array.dtype.kind in "iub":
-        return
-    if tangent._is_zerotensor():
-        from .zero_tangent import dense
-
-        tangent = dense(tangent)
-    if tangent._array.shape != tensor._array.shape:
-        tangent = _operators.expand(tangent, tensor._array.shape)
-    if tangent._array.dtype.kind == "c" and tensor._array.dtype.kind != "c" and not as_given:
-        tangent = tangent.to(tensor.dtype)
-    if _steps(tangent._array) != _steps(tensor._array):
-        tangent = _laid_out_like(tangent, tensor._array.strides)
-    hold_tangent(tensor, tangent)
-    edge = tensor._edge
-    if edge is not None and edge[0] is not None:
-        for saved in saved_outputs(*edge):  # saved before it had a tangent
-            hold_tangent(saved, tangent)
-
-
-def _steps(array):
-    """Strides in elements, since a tangent may have another dtype than its primal."""
-    size = array.itemsize
-    return [s // size for s in array.strides]
-
-
-def _laid_out_like(tangent, strides):
-    """The tangent with its dimensions in the order that its tensor's have in memory, so that a view of the tensor is
-    one
-    of the tangent, too."""
-    order = sorted(range(len(strides)), key=lambda d: -strides[d])
-    inverse = sorted(range(len(strides)), key=order.__getitem__)
-    return tangent.permute(order).contiguous().permute(inverse)
-
-
-def hold_tangent(holder, tangent) -> None:
-    """Set the tangent of a Tensor or of a SavedVariable until the level closes."""
-    from weakref import ref
-
-    if holder._tangent is None:
-        _open.append(ref(holder))
-    holder._tangent = tangent
-
-
-def zeros_for(tensor):
-    """What a formula gets for the tangent of a tensor that has none; see Note [Zero tangents]."""
-    from .zero_tangent import zero_tensor
-
-    return zero_tensor(tensor._array.shape, tensor._array.dtype)
-
-
-def update_tangent(tensor, tangent) -> None:
-    """The new tangent of a tensor that was written in place."""
-    if tangent is None:
-        return
-    held = tangent_of(tensor)
-    if held is None and tensor._view is not None:
-        held = _tangent_through_base(tensor, tangent)
-    elif held is not None and hasattr(tangent, "_physical"):
-        held = _with_batches(tensor, held, tangent)
-    if held is None or held is tangent or held.requires_grad and held.is_leaf:
-        set_tangent(tensor, tangent)
-    elif held._array.shape == tangent._array.shape and held._array.flags.writeable:
-        _operators.copy_(held, tangent)
-        if tensor._edge is not None and tensor._edge[0] is not None:
-            for saved in saved_outputs(*tensor._edge):
-                hold_tangent(saved, held)
-    else:
-        set_tangent(tensor, tangent)
-
-
-def _with_batches(tensor, held, tangent):
-    """The tangent that a tensor or its base has, batched wherever the one that is written to it is."""
-    from ..batching.tensor import batched_at, levels_of
-
-    levels = levels_of(held)
-    if set(levels_of(tangent)) <= set(levels):
-        return held
-    base = tensor if tensor._view is None else tensor._view.base
-    whole = batched_at(held if base is tensor else tangent_of(base), sorted({*levels, *levels_of(tangent)}))
-    hold_tangent(base, _laid_out_like(_operators.clone(whole), base._array.strides))
-    if base is tensor:
-        return base._tangent
-    tensor._tangent = None
-    return _tangent_through_base(tensor)
-
-
-def _tangent_through_base(tensor, written=None):
-    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros;
-    batched, if the tangent that is about to be written to the view is.
-    """
-    from ..memory.ownership import offset_in_elements
-
-    base, array = tensor._view.base, tensor._array
-    whole = base._tangent
-    if whole is None:
-        whole = _operators.wrap(np.zeros_like(base._array))
-        hold_tangent(base, whole)
-    if written is not None and hasattr(written, "_physical"):
-        return _with_batches(tensor, whole, written)
-    if _steps(whole._array) != _steps(base._array):
-        return None
-    if tensor._view.replay is not None:
-        part = tensor._view.replay(whole)
-    else:
-        offset = offset_in_elements(array) - offset_in_elements(base._array) + whole.storage_offset()
-        part = _operators.as_strided(whole, array.shape, [s // array.itemsize for s in array.strides], offset)
-    hold_tangent(tensor, part)
-    return part

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..core import late
+from ..core.anomaly import remember
 from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
 from ..core.saved_variable import FREED_MESSAGE, raw_saved, unpack
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, state
-from .anomaly_mode import remember
 from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
 
 if TYPE_CHECKING:
@@ -298,13 +299,9 @@ class Function(metaclass=FunctionMeta):
         """Call forward and record it."""
         separate = cls.setup_context is not Function.setup_context
         if separate or kwargs:
-            from .function_arguments import by_position
-
-            args = by_position(cls.forward, args, kwargs, separate)
+            args = _by_position(cls.forward, args, kwargs, separate)
         if state.batching:
-            from ..batching.functions import apply_batched
-
-            found = apply_batched(cls, args)
+            found = late.apply_batched(cls, args)
             if found is not NotImplemented:
                 return found
         Tensor = _operators.Tensor
@@ -417,3 +414,54 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
         return tuple(marked) if isinstance(outputs, tuple) else marked[0]
 
     return wrapper
+
+
+def _by_position(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool
+) -> tuple[Any, ...]:
+    """All arguments of `Function.apply` by position, since that is how backward numbers their gradients.
+
+    Args:
+        forward: the method that they are for.
+        args: those that were given by position, without `ctx`.
+        kwargs: those that were given by name.
+        separate: whether there is a setup_context, which sees the defaults of all arguments that were left out. Else
+            those in front of one that is given by name have to be given, and those behind it are left to forward.
+
+    Raises:
+        TypeError: for a name that forward does not have, or has after a `*`; and for one given twice or missing.
+    """
+    import inspect
+
+    signature = inspect.signature(forward)
+    if separate:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name in bound.kwargs:
+            _refuse_keyword(name)
+        return bound.args
+    names = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ][1:]
+    for name in kwargs:
+        if name not in names:
+            _refuse_keyword(name)
+        if name in names[: len(args)]:
+            raise TypeError(f"forward() got multiple values for argument '{name}'")
+    last = max(map(names.index, kwargs))
+    for position in range(len(args), last):
+        if names[position] not in kwargs:
+            raise TypeError(
+                f"forward() missing required argument: '{names[position]}' (position {position}). A custom "
+                "function takes an argument by name only if those in front of it are given"
+            )
+    return (*args, *[kwargs[name] for name in names[len(args) : last + 1]])
+
+
+def _refuse_keyword(name: str) -> NoReturn:
+    raise TypeError(
+        f"forward() got an unexpected keyword argument '{name}'. A custom function takes by name only what "
+        "it could take by position: an argument after `*` or in `**kwargs` has no gradient to return"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, bump_version
 from ..core.saved_variable import SavedVariable
+from ..core.tangents import set_tangent, tangent_of, without_tangents, zeros_for
 from ..core.views import (
     CUSTOM_FUNCTION,
     DEFAULT,
@@ -207,16 +208,13 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
     Raises:
         RuntimeError: if jvp does not return a tangent, or None, for each output, or one that does not fit.
     """
-    from .forward_ad import set_tangent, tangent_of, without_tangents
-    from .zero_tangent import dense
-
     flags = state.flags
     tangents = [tangent_of(a) if t else None for a, t in zip(args, is_tensor, strict=True)]
     if all(t is None for t in tangents):
         return
     if ctx.materialize_grads:
         tangents = [
-            dense(a) if t and found is None and a._array.dtype.kind in "fcV" else found
+            zeros_for(a)._dense() if t and found is None and a._array.dtype.kind in "fcV" else found
             for a, t, found in zip(args, is_tensor, tangents, strict=True)
         ]
     versions = [None if t is None else t._version for t in tangents]

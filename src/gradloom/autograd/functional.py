@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..core import late
 from ..dispatch import _operators as ops
-from . import grad as _grad
 from .grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
+from .passes import grad as _grad
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -528,7 +529,6 @@ def _units(like):
 
 def _by_columns(func, inputs, strict, vectorize):
     """The Jacobian by forward mode: for each input, one pass for all of its elements."""
-    from ..batching.mapping import vmap
     from .forward_ad import dual_level, make_dual, unpack_dual
 
     if strict:
@@ -558,7 +558,7 @@ def _by_columns(func, inputs, strict, vectorize):
                 )
 
         if point.numel():
-            columns.append(vmap(pushed, out_dims=-1)(_units(point)))
+            columns.append(late.vmap(pushed, out_dims=-1)(_units(point)))
         else:
             pushed(ops.zeros_like(point))
             columns.append(())

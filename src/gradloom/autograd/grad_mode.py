@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
 __all__ = [
@@ -26,26 +28,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .rare_modes import (
-        _enter_inference_mode as _enter_inference_mode,
-        _exit_inference_mode as _exit_inference_mode,
-        _force_original_view_tracking as _force_original_view_tracking,
-        _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
-        enforce_grad_layout_policy as enforce_grad_layout_policy,
-    )
-else:
-
-    def __getattr__(name):
-        if name in ("_DecoratorContextManager", "_NoParamDecoratorContextManager"):
-            from ..utils import _contextlib as found
-        elif name.startswith("__"):
-            found = None
-        else:
-            from . import rare_modes as found
-        if name not in getattr(found, "__dict__", ()):
-            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-        return getattr(found, name)
-
+    from ..core.tensor import Tensor
 
 _GRAD = GRAD_OFF | GRAD_ASKED
 _ALL = _GRAD | INFERENCE
@@ -61,7 +44,7 @@ def _set_grad(mode: bool) -> None:
         state.flags = flags | GRAD_ASKED if flags & INFERENCE else flags & ~GRAD_OFF
 
 
-class _Decorates:
+class _DecoratorContextManager:
     """A context manager that can also wrap a function, a generator function or a class."""
 
     def __call__(self, function: _Function) -> _Function:
@@ -126,11 +109,19 @@ class _Decorates:
         return type(self)()
 
 
+class _NoParamDecoratorContextManager(_DecoratorContextManager):
+    """The same for a context manager without arguments: `@manager` decorates as `@manager()` does."""
+
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        self = object.__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+
 def _recorded_before(self: Any) -> bool:
     return self._before & _GRAD != GRAD_OFF
 
 
-class no_grad(_Decorates):
+class no_grad(_DecoratorContextManager):
     """Nothing computed inside is recorded."""
 
     _before = GRAD_OFF  # until it is entered
@@ -172,7 +163,7 @@ class enable_grad(no_grad):
         _set_grad(True)
 
 
-class set_grad_enabled(_Decorates):
+class set_grad_enabled(_DecoratorContextManager):
     """Switch recording on or off: as a statement at once, or for the length of a `with` block.
 
     Args:
@@ -207,7 +198,7 @@ class set_grad_enabled(_Decorates):
         return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
 
 
-class inference_mode(_Decorates):
+class inference_mode(_DecoratorContextManager):
     """Like no_grad, and tensors made inside can never take part in autograd.
 
     Args:
@@ -258,7 +249,7 @@ def is_inference_mode_enabled() -> bool:
     return bool(state.flags & INFERENCE)
 
 
-class set_multithreading_enabled(_Decorates):
+class set_multithreading_enabled(_DecoratorContextManager):
     """Say whether backward may use several threads: at once, or for the length of a `with` block.
 
     Kept for programs written for PyTorch, and told by `is_multithreading_enabled`. Backward always runs in the thread
@@ -293,3 +284,112 @@ class set_multithreading_enabled(_Decorates):
 def is_multithreading_enabled() -> bool:
     """What `set_multithreading_enabled` said in this thread; True if nothing."""
     return state.multithreading
+
+
+# --- modes that few programs need ------------------------------------------------------------------------------------
+
+
+class _ThreadSwitch(_DecoratorContextManager):
+    """Sets an attribute of the thread's state: at once, or for the length of a `with` block."""
+
+    _attribute = ""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"{type(self).__name__} takes a bool, but got {type(mode).__name__}")
+        self._before = getattr(state, self._attribute)
+        self.mode = mode
+        setattr(state, self._attribute, mode)
+
+    def __call__(self, function: Any) -> Any:
+        setattr(state, self._attribute, self._before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        setattr(state, self._attribute, self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(state, self._attribute, self._before)
+
+    def clone(self) -> Self:
+        return type(self)(self.mode)
+
+
+class enforce_grad_layout_policy(_ThreadSwitch):
+    """Whether a leaf's first gradient is copied if its memory is laid out in another way than the leaf's.
+
+    Args:
+        enable: True, which is how it is by default, or False: then a gradient that nobody else holds is kept as it is.
+
+    Raises:
+        TypeError: if it is no bool.
+    """
+
+    _attribute = "grad_layout"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+class _force_original_view_tracking(_ThreadSwitch):
+    """Kept for programs written for PyTorch, and told by autograd.is_view_replay_enabled; see
+    _C._set_view_replay_enabled.
+
+    Args:
+        mode: a bool.
+
+    Raises:
+        TypeError: if it is none.
+    """
+
+    _attribute = "view_replay"
+
+
+class _unsafe_preserve_version_counter:
+    """A `with` block whose writes to tensors go unseen: gradients that need what was there before are wrong.
+
+    Args:
+        tensors: a Tensor, or a tuple of them.
+    """
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, _operators.Tensor) else tuple(tensors)
+        self.prev_versions = tuple([t._version for t in self.tensors])
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for tensor, version in zip(self.tensors, self.prev_versions, strict=True):
+            if tensor._vc is not None:
+                tensor._vc[0] = version
+
+
+def _enter_inference_mode(mode: bool) -> inference_mode:
+    """Enter inference mode without a block.
+
+    Args:
+        mode: whether it is on.
+
+    Returns:
+        What _exit_inference_mode takes.
+    """
+    entered = inference_mode(mode)
+    entered.__enter__()
+    return entered
+
+
+def _exit_inference_mode(mode: inference_mode) -> None:
+    """Leave it.
+
+    Args:
+        mode: what _enter_inference_mode returned.
+    """
+    mode.__exit__(None, None, None)
+
+
+def is_view_replay_enabled() -> bool:
+    """What _force_original_view_tracking was told."""
+    return state.view_replay

@@ -16,13 +16,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core import late
 from ..core.edge import gradient_edge
 from ..core.node import UndefinedGrad, next_sequence_nr
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
-from . import grad
-from .jacobian_reports import Place, close, fast_report, slow_report
-from .jacobians import GradcheckError, Jacobians, as_tuple, check_inputs, check_outputs, is_differentiable
+from .jacobians import (
+    GradcheckError,
+    Jacobians,
+    Place,
+    as_tuple,
+    check_inputs,
+    check_outputs,
+    close,
+    fast_report,
+    is_differentiable,
+    slow_report,
+)
+from .passes import grad
 
 if TYPE_CHECKING:
     from typing import Any
@@ -312,13 +323,13 @@ class _Check(Jacobians):
 
     def _check_batched_tangents(self):
         """Tangents for two vectors at once, by vmap, against those for each vector."""
-        from ..batching.mapping import vmap
-
         for i in self.positions:
             vectors = [self._random_tangent(i) for _ in range(2)]
             expected = [self.jvp(i, v._array) for v in vectors]
             try:
-                found = vmap(lambda v, i=i: self.tangents_along(i, v), randomness="same")(_operators.stack(vectors, 0))
+                found = late.vmap(lambda v, i=i: self.tangents_along(i, v), randomness="same")(
+                    _operators.stack(vectors, 0)
+                )
             except Exception as error:
                 raise GradcheckError(_BATCHED_FORWARD.format(error)) from error
             for k, both in enumerate(found):

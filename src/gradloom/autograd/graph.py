@@ -3,23 +3,25 @@ gradients at once, and what nodes keep for backward."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from ..core.edge import gradient_edge
-from ..core.node import Node
-from . import increment_version
-from .multi_grad_hook import _MultiHandle as _MultiHandle, register_multi_grad_hook
-from .saved_tensor_hooks import (
-    allow_mutation_on_saved_tensors,
-    disable_saved_tensors_hooks,
-    save_on_cpu,
-    saved_tensors_hooks,
-)
+from ..core.engine import will_run
+from ..core.node import Node, RemovableHandle
+from ..core.roots import is_edge
+from ..core.saved_variable import check_callable
+from ..dispatch.state import SAVED_HOOKS, state
+from ..memory.ownership import address
+from .passes import increment_version
 from .variable import Variable
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
-    from .rare_modes import set_override_stale_capture_stream, set_warn_on_accumulate_grad_stream_mismatch
 
 __all__ = [
     "GradientEdge",
@@ -31,8 +33,6 @@ __all__ = [
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
-    "set_override_stale_capture_stream",
-    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -51,20 +51,6 @@ class GradientEdge(NamedTuple):
     ownership_token: object = None
 
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name in ("_get_grad_fn_or_grad_acc", "_register_logging_hooks_on_whole_graph"):
-            from . import private_names
-
-            return getattr(private_names, name)
-        if name in ("set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch"):
-            from . import rare_modes
-
-            return getattr(rare_modes, name)
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-
-
 def _engine_run_backward(tensors, *args, **kwargs):
     return Variable._execution_engine.run_backward(tensors, *args, **kwargs)
 
@@ -79,3 +65,300 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if node is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return GradientEdge(node, nr)
+
+
+def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
+    """The node into which a tensor's gradient flows: its grad_fn or, for a leaf, its AccumulateGrad.
+
+    Args:
+        tensor: a Tensor or a GradientEdge.
+
+    Raises:
+        AssertionError: if it does not require grad.
+    """
+    node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
+    if node is None:
+        raise AssertionError("Expected gradient function to be set: the tensor does not require grad")
+    return node
+
+
+def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
+    """Log each node when it runs: at level DEBUG, to the logger `gradloom.autograd.graph`.
+
+    Args:
+        t_outputs: Tensors or GradientEdges, from which the graph is walked.
+
+    Returns:
+        A function that takes the hooks away again.
+    """
+    import logging
+
+    log = logging.getLogger("gradloom.autograd.graph")
+
+    def tell(grads: Sequence[Tensor | None]) -> None:
+        log.debug("Executing: %s with grad_outputs: [%s]", state.graph_task.node, ", ".join(map(_in_short, grads)))
+
+    seen: set[Node] = set()
+    waiting = [_get_grad_fn_or_grad_acc(output) for output in t_outputs]
+    handles = []
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            handles.append(node.register_prehook(tell))
+            waiting += [following for following, _ in node.next_edges if following is not None]
+
+    def unregister() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return unregister
+
+
+def _in_short(grad: Tensor | None) -> str:
+    """A gradient as `f32[2, 3]`."""
+    if grad is None:
+        return "None"
+    numpy_type = grad._array.dtype
+    kind = "bf" if numpy_type.name == "bfloat16" else "b" if numpy_type.kind == "b" else numpy_type.kind
+    return f"{kind}{numpy_type.itemsize * 8}{list(grad.shape)}"
+
+
+# --- hooks on several gradients ---------------------------------------------------------------------------------------
+
+
+class _MultiHandle(RemovableHandle):
+    """Removes all the hooks that stand for one."""
+
+    def __init__(self, handles: Any) -> Any:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> Any:
+        return self.handles
+
+    def __setstate__(self, handles: Any) -> Any:
+        self.handles = handles
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _MultiHandle:
+    """Call a hook in each backward pass that computes gradients of some of `tensors`.
+
+    Args:
+        tensors: Tensors that require grad.
+        fn: with mode "all", called as `fn(grads)` when all gradients that the pass computes are there, with one entry
+            per tensor: its gradient, or None; with mode "any", as `fn(grad)` with the first that is computed. What it
+            returns is ignored.
+        mode: "all" or "any".
+
+    Returns:
+        A handle whose `remove()` takes the hook away.
+
+    Raises:
+        ValueError: for another mode.
+        AssertionError: if a tensor does not require grad.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    tensors = tuple(tensors)
+    if not all(tensor.requires_grad for tensor in tensors):
+        raise AssertionError(
+            "Expected gradient function to be set: every tensor of register_multi_grad_hook must require grad"
+        )
+    if mode == "any":
+        hook = _first_of_each_pass(fn)
+        return _MultiHandle([tensor.register_hook(hook) for tensor in tensors])
+    collector = _all_of_each_pass(fn, [gradient_edge(tensor)[0] for tensor in tensors])
+    return _MultiHandle([tensor.register_hook(collector(i)) for i, tensor in enumerate(tensors)])
+
+
+def _first_of_each_pass(fn):
+    key, lock = object(), Lock()
+
+    def call_once(grad):
+        task = state.graph_task
+        with lock:
+            if key in task.notes:
+                return
+            task.notes[key] = True
+        fn(grad)
+
+    return call_once
+
+
+def _all_of_each_pass(fn, nodes):
+    """Collects the gradients in the notes of the pass that computes them, so that passes do not meet."""
+    key, lock = object(), Lock()
+
+    def collector(index):
+        def collect(grad):
+            task = state.graph_task
+            with lock:
+                found = task.notes.get(key)
+                if found is None:
+                    found = task.notes[key] = [sum(map(will_run, nodes)), [None] * len(nodes)]
+                found[0] -= 1
+                found[1][index] = grad
+                if found[0]:
+                    return
+                del task.notes[key]
+            fn(found[1])
+
+        return collect
+
+    return collector
+
+
+# --- hooks on saved tensors -------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """A `with` block in which every tensor that is saved for backward goes through a pair of hooks.
+
+    Args:
+        pack_hook: called with each Tensor when it is saved; what it returns, of any type, is kept instead. It must not
+            write to the tensor.
+        unpack_hook: called with that when backward needs the tensor; it returns a Tensor equal to the saved one.
+
+    In nested blocks only the hooks of the innermost are called. Tensors kept by hooks are not checked for writes.
+
+    Raises:
+        TypeError: if a hook is not callable; in backward, if `unpack_hook` returns something else than a Tensor.
+        RuntimeError: when entered within `disable_saved_tensors_hooks`; in forward, if `pack_hook` writes to its
+            argument.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        check_callable("saved_tensors_hooks()", self.pack_hook, self.unpack_hook)
+        if state.saved_hooks_disabled is not None:
+            raise RuntimeError(state.saved_hooks_disabled)
+        state.saved_tensor_hooks = (*state.saved_tensor_hooks, (self.pack_hook, self.unpack_hook))
+        state.flags |= SAVED_HOOKS
+
+    def __exit__(self, *exc: object) -> None:
+        state.saved_tensor_hooks = state.saved_tensor_hooks[:-1]
+        if not state.saved_tensor_hooks:
+            state.flags &= ~SAVED_HOOKS
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """A `with` block in which saved tensors wait for backward in the memory of the CPU.
+
+    Every tensor is in that memory here, so nothing is copied; programs that use it run unchanged.
+
+    Args:
+        pin_memory: taken and without effect: there is no other device that would read pinned memory.
+        device_type: taken and without effect.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: (tensor.device, tensor.detach()), lambda packed: packed[1].to(packed[0]))
+
+
+class disable_saved_tensors_hooks:
+    """A `with` block (or a decorator) within which entering `saved_tensors_hooks` is an error.
+
+    Args:
+        error_message: what the RuntimeError says.
+
+    Raises:
+        RuntimeError: with that message, if hooks are in force when the block is entered.
+        TypeError: if the message is no str.
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        if not isinstance(self.error_message, str):
+            raise TypeError(
+                "disable_saved_tensors_hooks(): argument 'error_message' must be str, not "
+                f"{type(self.error_message).__name__}"
+            )
+        if state.saved_tensor_hooks:
+            raise RuntimeError(self.error_message)
+        self._before = state.saved_hooks_disabled
+        state.saved_hooks_disabled = self.error_message
+
+    def __exit__(self, *exc: object) -> None:
+        state.saved_hooks_disabled = self._before
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with disable_saved_tensors_hooks(self.error_message):
+                return function(*args, **kwargs)
+
+        return call
+
+
+class _Copy:
+    """A saved tensor's values as they were; held by the nodes that saved it."""
+
+    __slots__ = ("tensor", "counter", "__weakref__")
+
+    def __init__(self, tensor, counter):
+        self.tensor = tensor
+        self.counter = counter  # held, so that no other counter gets its id while the copy is known by it
+
+
+class _AllowMutationOnSavedContext:
+    """What `allow_mutation_on_saved_tensors` gives: the copies that were made in its block."""
+
+    def __init__(self) -> None:
+        # (identity of the version counter, version, geometry) -> copy: a tensor that many nodes save is copied once.
+        self._copies: WeakValueDictionary = WeakValueDictionary()
+        self._active = True
+
+    def clear(self) -> None:
+        """Forget the copies; the graph cannot be run backward any more."""
+        self._copies.clear()
+        self._active = False
+
+    def _pack(self, tensor):
+        counter, array = tensor._vc, tensor._array
+        key = (id(counter), counter[0], address(array), array.shape, array.strides, array.dtype)
+        found = self._copies.get(key)
+        if found is None:
+            found = self._copies[key] = _Copy(tensor.detach().clone(), counter)
+        return found
+
+    def _unpack(self, copy):
+        if not self._active:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
+                "the graph was originally recorded."
+            )
+        return copy.tensor
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """A `with` block in which tensors may be written to in place although they are saved for backward.
+
+    Backward, within the block, uses the values that the tensors had when they were saved. They are copied when they are
+    saved, a tensor that several nodes save only once; PyTorch copies when the first write happens.
+
+    Raises:
+        RuntimeError: if such a block is open already.
+        AssertionError: in a backward pass after the block, or after `clear()` of what the block gives.
+    """
+    if any(
+        isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext)
+        for pack, _ in state.saved_tensor_hooks
+    ):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    with saved_tensors_hooks(context._pack, context._unpack):
+        try:
+            yield context
+        finally:
+            context.clear()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core import engine
-from ..core.node import Node
 from ..core.roots import as_tuple, is_edge, roots_and_gradients
 from ..core.saved_variable import SavedTensor as SavedTensor
 from ..dispatch import _operators
@@ -17,7 +16,7 @@ from ..profiler import (
     kineto_available as kineto_available,
 )
 from ..profiler.recorder import next_sequence_nr
-from .saved_tensor_hooks import saved_tensors_hooks
+from .graph import saved_tensors_hooks
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
@@ -83,65 +82,6 @@ def _tensor_or_tensors_to_tuple(
     if tensors is None:
         return (None,) * length
     return (tensors,) if isinstance(tensors, _operators.Tensor) else tuple(tensors)
-
-
-def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
-    """The node into which a tensor's gradient flows: its grad_fn or, for a leaf, its AccumulateGrad.
-
-    Args:
-        tensor: a Tensor or a GradientEdge.
-
-    Raises:
-        AssertionError: if it does not require grad.
-    """
-    from ..core.edge import gradient_edge
-
-    node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
-    if node is None:
-        raise AssertionError("Expected gradient function to be set: the tensor does not require grad")
-    return node
-
-
-def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
-    """Log each node when it runs: at level DEBUG, to the logger `gradloom.autograd.graph`.
-
-    Args:
-        t_outputs: Tensors or GradientEdges, from which the graph is walked.
-
-    Returns:
-        A function that takes the hooks away again.
-    """
-    import logging
-
-    log = logging.getLogger("gradloom.autograd.graph")
-
-    def tell(grads: Sequence[Tensor | None]) -> None:
-        log.debug("Executing: %s with grad_outputs: [%s]", state.graph_task.node, ", ".join(map(_in_short, grads)))
-
-    seen: set[Node] = set()
-    waiting = [_get_grad_fn_or_grad_acc(output) for output in t_outputs]
-    handles = []
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            handles.append(node.register_prehook(tell))
-            waiting += [following for following, _ in node.next_edges if following is not None]
-
-    def unregister() -> None:
-        for handle in handles:
-            handle.remove()
-
-    return unregister
-
-
-def _in_short(grad: Tensor | None) -> str:
-    """A gradient as `f32[2, 3]`."""
-    if grad is None:
-        return "None"
-    numpy_type = grad._array.dtype
-    kind = "bf" if numpy_type.name == "bfloat16" else "b" if numpy_type.kind == "b" else numpy_type.kind
-    return f"{kind}{numpy_type.itemsize * 8}{list(grad.shape)}"
 
 
 def _get_sequence_nr() -> int:

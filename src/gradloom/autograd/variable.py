@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..core import engine
 from ..dispatch import _operators
+from .passes import backward, grad
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
@@ -28,8 +29,6 @@ class ImperativeEngine:
         Returns:
             The gradients of `inputs`; an empty tuple if they were accumulated.
         """
-        from . import backward, grad
-
         if accumulate_grad or not inputs:
             backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
             return ()

@@ -36,6 +36,10 @@ class ZeroTensor(Tensor):
         """True."""
         return True
 
+    def _dense(self) -> Tensor:
+        """Return the same zeros as an ordinary tensor."""
+        return _operators.wrap(_zeros(self._array.shape, self._array.dtype))
+
 
 def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
     """Zeros of a shape and NumPy dtype that operators know to be zeros."""
@@ -43,11 +47,6 @@ def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
     out = object.__new__(ZeroTensor)
     out._array, out._edge, out._vc = _zeros(shape, numpy_type), NO_EDGE, None
     return out
-
-
-def dense(tensor: Tensor) -> Tensor:
-    """The same zeros as an ordinary tensor."""
-    return _operators.wrap(_zeros(tensor._array.shape, tensor._array.dtype))
 
 
 def _zeros(shape, numpy_type) -> np.ndarray:
@@ -96,7 +95,7 @@ def _by_rule(rule, args):
 
 def _plain(value):
     if value.__class__ is ZeroTensor:
-        out = dense(value)
+        out = value._dense()
         out._edge = value._edge
         return out
     if value.__class__ in (tuple, list):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..core.user_stack import is_warn_always_enabled as is_warn_always_enabled, set_warn_always as set_warn_always
 from ..types.device import CPU, check_device, device as device_class
 
 
@@ -21,43 +22,12 @@ class OutOfMemoryError(RuntimeError):
 class _Settings:
     deterministic = False
     warn_only = False
-    warn_always = False
     matmul_precision = "highest"
     interop_threads: int | None = None
     device = CPU
 
 
 _settings = _Settings()
-_given: set[str] = set()  # keys of warnings already given; bounded by the calls of warn_once in this library
-
-
-def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
-    """Warn the first time only, unless set_warn_always(True) was called.
-
-    Args:
-        key: identifies the warning.
-        message: the text.
-        stacklevel: frame that the warning points to, counted from the caller of this function.
-    """
-    if key not in _given or _settings.warn_always:
-        _given.add(key)
-        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
-
-
-def set_warn_always(b: bool) -> None:
-    """Set whether warnings that are normally given once are given every time.
-
-    Args:
-        b: the value; False initially.
-    """
-    if not isinstance(b, bool):
-        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
-    _settings.warn_always = b
-
-
-def is_warn_always_enabled() -> bool:
-    """Return the value of set_warn_always."""
-    return _settings.warn_always
 
 
 def _check_bool(name: str, value: Any) -> None:

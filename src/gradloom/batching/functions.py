@@ -16,9 +16,8 @@ from ..autograd.function import Function
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_leaves, tree_map, tree_unflatten
-from .answer import innermost
 from .levels import Level, below, running
-from .tensor import BatchedTensor, batched, physical_at
+from .tensor import BatchedTensor, batched, innermost, physical_at
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.tensor import Tensor
+from ..core.tangents import hold_tangent, laid_out_like, tangent_of, tangent_through_base
 from ..dispatch import _operators as ops
 from ..dispatch.state import state
-from .levels import Level
-from .tensor import BatchedTensor, batched, batched_at, levels_of
+from .tensor import BatchedTensor, batched_at, levels_of, within, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,28 +62,6 @@ def _bottom(tensor: Any) -> Any:
     return tensor
 
 
-def without(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """The tensor with its batches at `levels`, all of which it has, as first dimensions, outermost first; it stays
-    batched at others."""
-    if tensor.__class__ is not BatchedTensor or not levels:
-        return tensor
-    own, physical = tensor._batch, tensor._physical
-    if own in levels:
-        return without(physical, [level for level in levels if level is not own])
-    inner = without(physical, levels)
-    return batched(ops.movedim(inner, len(levels), 0), own)
-
-
-def within(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """The reverse of `without`: the first dimensions of a tensor become its batches at `levels`."""
-    if not levels:
-        return tensor
-    if tensor.__class__ is BatchedTensor and levels[-1] < tensor._batch:
-        inner = ops.movedim(tensor._physical, 0, len(levels))
-        return batched(within(inner, levels), tensor._batch)
-    return batched(within(tensor, levels[:-1]), levels[-1])
-
-
 def check_backward() -> None:
     """Refuse `backward()` within vmap.
 
@@ -97,3 +74,23 @@ def check_backward() -> None:
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
             "transforms: within vmap, `.grad` would have to hold a gradient for each example."
         )
+
+
+def batched_tangent(tensor: Any, tangent: Any, written: Any) -> Any:
+    """Return the tangent of a tensor or of its base, batched at every level at which the one written to it is.
+
+    Args:
+        tensor: the tensor, or the view, that is written to.
+        tangent: the tangent that it, or its base, has.
+        written: the batched tangent that is about to be written.
+    """
+    levels = levels_of(tangent)
+    if set(levels_of(written)) <= set(levels):
+        return tangent
+    base = tensor if tensor._view is None else tensor._view.base
+    whole = batched_at(tangent if base is tensor else tangent_of(base), sorted({*levels, *levels_of(written)}))
+    hold_tangent(base, laid_out_like(ops.clone(whole), base._array.strides))
+    if base is tensor:
+        return base._tangent
+    tensor._tangent = None
+    return tangent_through_base(tensor)

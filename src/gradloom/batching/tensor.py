@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.edge import gradient_edge
+from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
-from ..dispatch.interception import Metadata
 from ..dispatch.state import disabled_torch_function, state
+from ..memory.metadata import Metadata
 from .levels import Level, running
 
 if TYPE_CHECKING:
@@ -71,19 +72,13 @@ class BatchedTensor(Tensor):
 
     @property
     def _tangent(self) -> Tensor | None:  # type: ignore[override]
-        from ..autograd.forward_ad import tangent_of
-
         found = tangent_of(self._physical)
         if found is None:
             return None
-        from .gradients import within
-
         return within(found, [self._batch])  # the tangent may be batched at an inner level that the tensor is not
 
     @_tangent.setter
     def _tangent(self, tangent: Tensor | None) -> None:
-        from ..autograd.forward_ad import hold_tangent
-
         if tangent is None:
             self._physical._tangent = None
         else:
@@ -135,6 +130,10 @@ class BatchedTensor(Tensor):
 
     def _detached_alias(self) -> Tensor:
         return batched(self._physical._detached_alias(), self._batch)
+
+    def _batched_like(self, physical: Tensor) -> Tensor:
+        """Return another tensor's batch elements, at this tensor's level."""
+        return batched(physical, self._batch)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call `hook(grad)` with this tensor's gradient, batched as it is, when it is computed.
@@ -288,3 +287,37 @@ def levels_of(tensor: Any) -> list[Level]:
         found.append(tensor._batch)
         tensor = tensor._physical
     return found[::-1]
+
+
+def innermost(values: Any, found: Level | None = None) -> Level | None:
+    """The innermost level among values, and those in lists; `found` if that is further inside."""
+    for value in values:
+        cls = value.__class__
+        if cls is BatchedTensor:
+            if found is None or found.number < value._batch.number:
+                found = value._batch
+        elif cls is tuple or cls is list:
+            found = innermost(value, found)
+    return found
+
+
+def without(tensor: Tensor, levels: list[Level]) -> Tensor:
+    """The tensor with its batches at `levels`, all of which it has, as first dimensions, outermost first; it stays
+    batched at others."""
+    if tensor.__class__ is not BatchedTensor or not levels:
+        return tensor
+    own, physical = tensor._batch, tensor._physical
+    if own in levels:
+        return without(physical, [level for level in levels if level is not own])
+    inner = without(physical, levels)
+    return batched(ops.movedim(inner, len(levels), 0), own)
+
+
+def within(tensor: Tensor, levels: list[Level]) -> Tensor:
+    """The reverse of `without`: the first dimensions of a tensor become its batches at `levels`."""
+    if not levels:
+        return tensor
+    if tensor.__class__ is BatchedTensor and levels[-1] < tensor._batch:
+        inner = ops.movedim(tensor._physical, 0, len(levels))
+        return batched(within(inner, levels), tensor._batch)
+    return batched(within(tensor, levels[:-1]), levels[-1])

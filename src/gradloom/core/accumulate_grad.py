@@ -16,7 +16,6 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
-from ..memory.ownership import with_bits
 from .node import NO_EDGE, Node, bump_version
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ def _own(grad, variable):
         return grad
     out = _laid_out_as(variable, array)
     if type(array) is not np.ndarray and array.strides == variable._array.strides:  # it keeps its bits
+        from ..memory.conjugation import with_bits
+
         out = with_bits(out, array.conj_bit, array.neg_bit)
     out[...] = array
     return _operators.wrap(out)

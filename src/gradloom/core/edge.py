@@ -80,3 +80,25 @@ def set_history(tensor, node) -> None:
     array = tensor._array
     node.input_metadata = (*metadata, array.shape, array.dtype)
     tensor._edge = (node, output_nr)
+
+
+# The class attributes of Tensor in which an instance holds its place in a graph, and what it remembers of it.
+_HISTORY = (
+    "_view",
+    "_accumulator",
+    "_grad",
+    "_tangent",
+    "_post_accumulate_grad_hooks",
+    "_retains_grad",
+    "_detachments",
+    "_inference",
+    "_backward_hooks",
+)
+
+
+def shallow_copy(tensor: Any) -> Any:
+    """A tensor of the same class that stands for the same values, without history; it shares what the other holds."""
+    out = object.__new__(tensor.__class__)
+    out.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _HISTORY})
+    out._array, out._edge, out._vc = tensor._array, NO_EDGE, tensor._vc
+    return out

@@ -7,26 +7,29 @@ Note [One backward pass]
    and each gradient is checked against what the next node expects and added to that node's buffer.
 
 The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any. A pass inside
-a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (core/reentrant.py).
+a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (`_in_another_thread`).
 """
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from heapq import heappop, heappush, heappushpop
 from itertools import count
 from sys import getrefcount
+from threading import Thread
 
 import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from . import node_hooks as hook_calls
+from . import hooks as hook_calls
 from .accumulate_grad import AS_THEY_COME
 from .gradient_checks import validate_gradient
 from .node import NO_EDGE, GraphRoot, Node
 
 _task_id = count().__next__
-LEVELS_PER_THREAD = 20  # passes inside passes that share a stack, of which each takes a dozen frames or more
+LEVELS_PER_THREAD = 20  # passes inside passes that share a stack; each takes a dozen of the thread's thousand frames
+MOST_LEVELS = 3000
 
 
 class GraphTask:
@@ -122,9 +125,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     state.flags = (flags if flags & INFERENCE else flags & ~GRAD_OFF) if create_graph else flags | GRAD_OFF
     try:
         if task.depth and not task.depth % LEVELS_PER_THREAD:
-            from .reentrant import in_another_thread
-
-            in_another_thread(_finish, task, root, buffer)
+            _in_another_thread(_finish, task, root, buffer)
         else:
             _finish(task, root, buffer)
     except Exception as error:
@@ -143,6 +144,42 @@ def _finish(task: GraphTask, root: Node, buffer: list) -> None:
     task.node = None
     while task.callbacks:
         task.callbacks.pop(0)()
+
+
+def _in_another_thread(work, *args) -> None:
+    """Call `work(*args)` in a thread that has this thread's state (grad mode, hooks, context variables), and wait.
+
+    Raises:
+        BaseException: what the call raised, the same object.
+        RecursionError: if passes are nested so deep that one must be inside itself.
+    """
+    depth = state.graph_task.depth
+    if depth >= MOST_LEVELS:
+        raise RecursionError(
+            f"maximum recursion depth exceeded: {depth} backward passes run inside each other. A "
+            "backward function or a hook probably calls backward() on a graph that it is a part of, "
+            "as one does whose forward returned, without detach(), a tensor with a history of its "
+            "own: the function is its history from then on"
+        )
+    inherited = dict(state.__dict__)
+    context = copy_context()
+    failure = []
+
+    def call():
+        state.__dict__.update(inherited)
+        try:
+            context.run(work, *args)
+        except BaseException as error:  # raised anew in the thread that waits
+            failure.append(error)
+
+    thread = Thread(target=call, name="gradloom-backward", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        try:
+            raise failure[0]
+        finally:
+            failure.clear()  # its traceback holds this frame
 
 
 def _dependencies(root) -> dict:
@@ -247,7 +284,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         total = held[nr]._array
                         try:
                             add(total, array, total)
-                        except RuntimeError:  # one of the two has no values of its own; see interception.Metadata
+                        except RuntimeError:  # one of the two has no values of its own; see memory/metadata.py
                             accumulate(entry, nr, grad)
                     else:
                         accumulate(entry, nr, grad)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..dispatch.state import ANOMALY, state
 from ..kernels._common.errors import size_mismatch
-from . import node_hooks as hook_calls
+from . import hooks as hook_calls
 from .user_stack import is_generated, operator_called, stack_text, user_line
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
@@ -30,12 +30,9 @@ _MOST_FRAMES = 500
 _BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
 
 
-def _is_between(code) -> bool:
-    return (
-        code in _BETWEEN
-        or code.co_qualname.startswith("Recorder.evaluate")
-        and code.co_filename.endswith("recorder.py")
-    )
+def _is_between(frame) -> bool:
+    profiler = state.profiler
+    return frame.f_code in _BETWEEN or profiler is not None and frame.f_locals.get("self") is profiler
 
 
 def explain(error: Exception, loop) -> None:
@@ -55,7 +52,7 @@ def explain(error: Exception, loop) -> None:
         return  # a callback at the end of the pass, which is the user's
     node = frames[at][0].f_locals["node"]
     inner = frames[at + 1 :]
-    while inner and _is_between(inner[0][0].f_code):
+    while inner and _is_between(inner[0][0]):
         del inner[0]
     if inner and inner[0][0].f_code in _CALLERS_OF_HOOKS:
         notes = [f"This came from a hook of {described(node)}."]

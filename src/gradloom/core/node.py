@@ -17,7 +17,8 @@ trashcan unwinds containers and instances with slots alike.
 
 from __future__ import annotations
 
-from _thread import RLock
+import weakref
+from _thread import RLock, allocate_lock
 from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING
@@ -30,14 +31,64 @@ from ..types.size import Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
-
-    from ..utils.hooks import RemovableHandle
+    from typing import Any, Self
 
 NO_EDGE = (None, 0)
 REGISTERING = RLock()  # of hooks; held while nothing else is waited for
 write_watcher = None  # anomaly mode's: called with the version counter after each write in place
 next_sequence_nr = count().__next__
+
+
+_numbering = allocate_lock()  # threads that register hooks at once must not get the same number
+
+
+class RemovableHandle:
+    """The handle that every `register_*hook` returns: `remove()`, or leaving its `with` block, removes the hook.
+
+    It refers to the dictionary of hooks weakly, so that keeping a handle keeps neither the owner nor its hooks alive.
+
+    Args:
+        hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
+        extra_dict: a dictionary, or a list of them, with further facts kept under the same id.
+    """
+
+    __module__ = "gradloom.utils.hooks"  # where users find it
+    next_id: int = 0
+    id: int
+    hooks_dict_ref: Any
+    extra_dict_ref: tuple[Any, ...]
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        with _numbering:
+            self.id = RemovableHandle.next_id
+            RemovableHandle.next_id += 1
+        extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
+        self.extra_dict_ref = tuple(weakref.ref(extra) for extra in extras)
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            owner = reference()
+            if owner is not None:
+                owner.pop(self.id, None)
+
+    def __getstate__(self) -> Any:
+        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
+
+    def __setstate__(self, state: Any) -> None:
+        hooks, self.id, extras = state
+        # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
+        with _numbering:
+            RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.remove()
 
 
 class NodeHooks:
@@ -211,8 +262,6 @@ def operator_name(node: Any) -> str:
 
 
 def _register(hooks: dict, fn):
-    from ..utils.hooks import RemovableHandle
-
     handle = RemovableHandle(hooks)
     hooks[handle.id] = fn
     return handle
@@ -280,6 +329,12 @@ class GraphRoot(Node):
 
     def apply(self, grads: Any, edges: Any) -> Any:
         return self.grads
+
+
+def zeros_of(node: Any, output_nr: int) -> Any:
+    """Return zeros in the shape and dtype of a node's output, for a formula that needs an undefined gradient."""
+    metadata = node.input_metadata
+    return _operators.wrap(np.zeros(metadata[2 * output_nr], metadata[2 * output_nr + 1]))
 
 
 def bump_version(tensor: Any) -> None:

@@ -22,10 +22,10 @@ from weakref import ref
 import numpy as np
 
 from ..dispatch import _operators
-from ..dispatch.interception import Metadata, shallow_copy
 from ..dispatch.state import GRAD_OFF, SAVED_HOOKS, state
+from ..memory.metadata import Metadata
 from .accumulate_grad import AccumulateGrad
-from .edge import gradient_edge
+from .edge import gradient_edge, shallow_copy
 from .node import Node, operator_name
 
 FREED_MESSAGE = (
@@ -206,7 +206,7 @@ class SavedVariable:
 
     def _with_tangent(self, tensor):
         if self._tangent is not None:
-            from ..autograd.forward_ad import hold_tangent
+            from .tangents import hold_tangent
 
             hold_tangent(tensor, self._tangent)
         return tensor

@@ -24,6 +24,7 @@ from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disab
 from ..kernels._common.dims import dim_error
 from ..types.device import CPU, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
+from . import late
 from .edge import gradient_edge
 from .node import NO_EDGE, bump_version
 from .tensor_base import TensorBase
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from ..types import DType, Number
     from ..types.device import device as _device, layout as _layout
     from ..types.dtype import dtype as _dtype
-    from ..utils.hooks import RemovableHandle
-    from .node import Node
+    from .node import Node, RemovableHandle
 
     _Subclass = TypeVar("_Subclass", bound="Tensor")
 
@@ -78,9 +78,7 @@ class Tensor(TensorBase):
     is_sparse_csr = is_ipu = is_maia = is_mtia = is_xla = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        from ..tensors.construction import legacy_tensor
-
-        return legacy_tensor(cls, args, kwargs)
+        return late.legacy_tensor(cls, args, kwargs)
 
     __torch_dispatch__: Any = staticmethod(disabled_torch_dispatch)
 
@@ -90,13 +88,9 @@ class Tensor(TensorBase):
             # Classes of our own are no affair of public functions.
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
         elif cls.__torch_function__ is not disabled_torch_function:
-            from ..python_dispatch.torch_function import ask_for
-
-            ask_for(cls)
+            late.add_function_subclass(cls)
         if "__torch_dispatch__" in cls.__dict__:
-            from ..python_dispatch.torch_dispatch import adopt
-
-            adopt(cls)
+            late.add_dispatch_subclass(cls)
 
     @classmethod
     def __torch_function__(
@@ -116,23 +110,17 @@ class Tensor(TensorBase):
         Returns:
             The result; NotImplemented if one of `types` is unrelated to this class.
         """
-        from ..python_dispatch.torch_function import preserve_class
-
-        return preserve_class(cls, func, types, args, kwargs or {})
+        return late.preserve_class(cls, func, types, args, kwargs or {})
 
     # --- tensors made of this one -----------------------------------------------------------------------------
 
     def new_tensor(self, data: Any, **options: Any) -> Tensor:
         """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
-        from ..tensors.construction import new_tensor
-
-        return new_tensor(self, data, **options)
+        return late.new_tensor(self, data, **options)
 
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
-        from ..tensors.construction import legacy_tensor
-
-        return legacy_tensor(Tensor, args, kwargs, self.dtype)
+        return late.legacy_tensor(Tensor, args, kwargs, self.dtype)
 
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
@@ -152,9 +140,7 @@ class Tensor(TensorBase):
         """
         if dtype is None:
             return legacy_type_name(self.dtype)
-        from ..tensors.construction import parse_type
-
-        return _operators.to(self, parse_type(dtype))
+        return _operators.to(self, late.parse_type(dtype))
 
     # --- autograd ---------------------------------------------------------------------------------------------
 
@@ -382,13 +368,11 @@ class Tensor(TensorBase):
         Raises:
             RuntimeError: if this tensor requires no grad, the gradient's shape differs, or the graph was freed.
         """
-        from ..autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        late.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad` when backward runs."""
-        from .tensor_hooks import retain_grad
+        from .hooks import retain_grad
 
         retain_grad(self)
 
@@ -398,13 +382,13 @@ class Tensor(TensorBase):
         Returns:
             A handle whose `remove()` takes the hook away.
         """
-        from .tensor_hooks import register_hook
+        from .hooks import register_hook
 
         return register_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
-        from .tensor_hooks import register_post_accumulate_grad_hook
+        from .hooks import register_post_accumulate_grad_hook
 
         return register_post_accumulate_grad_hook(self, hook)
 
@@ -460,9 +444,7 @@ class Tensor(TensorBase):
         Raises:
             TypeError: if the class has no `__torch_dispatch__`.
         """
-        from ..python_dispatch.torch_dispatch import make_wrapper_subclass
-
-        return make_wrapper_subclass(cls, size, strides, storage_offset, **options)
+        return late.make_wrapper_subclass(cls, size, strides, storage_offset, **options)
 
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """The same data as an instance of the Tensor subclass `cls`, differentiable."""
@@ -480,9 +462,7 @@ class Tensor(TensorBase):
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         if array.__class__ is not ndarray or state.dispatch_modes:
-            from ..python_dispatch.torch_dispatch import local_scalar
-
-            return local_scalar(self)
+            return late.local_scalar(self)
         found = array.item()
         return float(found) if array.dtype.kind == "V" else found
 
@@ -576,7 +556,7 @@ class Tensor(TensorBase):
                 f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
             )
         if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
-            from ..backends.settings import warn_once
+            from .user_stack import warn_once
 
             warn_once(
                 "scalar",
@@ -609,22 +589,16 @@ class Tensor(TensorBase):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        from ..tensors.printing import tensor_text
-
-        return tensor_text(self, tensor_contents)
+        return late.tensor_text(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
         return self.item().__format__(spec) if not self._array.ndim else object.__format__(self, spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        from ..tensors.construction import deepcopy_tensor
-
-        return deepcopy_tensor(self, memo)
+        return late.deepcopy_tensor(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        from ..tensors.construction import reduce_tensor
-
-        return reduce_tensor(self)
+        return late.reduce_tensor(self)
 
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in ("_array", "_vc")]

@@ -15,6 +15,7 @@ from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
 from ..types.dtype import FLOATING, TYPE_OF
 from ..types.size import Size
+from . import late
 
 if TYPE_CHECKING:
     from ..storage import TypedStorage, UntypedStorage
@@ -159,21 +160,15 @@ class TensorBase(TensorMembers):
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes that this tensor shares with its views."""
-        from ..storage import UntypedStorage
-
-        return UntypedStorage._of(self._array)
+        return late.untyped_storage(self._array)
 
     def storage(self) -> TypedStorage:
         """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
-        from ..storage import TypedStorage, warn_once
-
-        warn_once()
-        return TypedStorage._of(self._array, self.dtype)
+        warn_of_typed_storage()
+        return late.typed_storage(self._array, self.dtype)
 
     def _typed_storage(self) -> TypedStorage:
-        from ..storage import TypedStorage
-
-        return TypedStorage._of(self._array, self.dtype)
+        return late.typed_storage(self._array, self.dtype)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a real floating-point one."""
@@ -214,3 +209,20 @@ def _strides_without_elements(array) -> list[int]:
         strides.insert(0, step)
         step *= max(n, 1)
     return strides
+
+
+_warned: list[bool] = []
+
+
+def warn_of_typed_storage() -> None:
+    """Warn once that typed storages are deprecated."""
+    if not _warned:
+        import warnings
+
+        _warned.append(True)
+        warnings.warn(
+            "TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
+            "tensor.untyped_storage() instead of tensor.storage()",
+            UserWarning,
+            stacklevel=3,
+        )

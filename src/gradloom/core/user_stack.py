@@ -1,4 +1,4 @@
-"""Where the user's program was: stacks kept as pairs (code, line), and turned into text when an error shows them."""
+"""Where the user's program was: stacks kept as pairs (code, line), their text in messages, and warnings about them."""
 
 from __future__ import annotations
 
@@ -54,6 +54,42 @@ def level_of_user() -> int:
     while frame is not None and is_ours(frame.f_code):
         frame, level = frame.f_back, level + 1
     return level
+
+
+_warned: set[str] = set()  # keys of warnings given so far; bounded by the calls of warn_once in this library
+_warn_always = False
+
+
+def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
+    """Warn, but only the first time unless set_warn_always(True) was called.
+
+    Args:
+        key: identifies the warning.
+        message: the text.
+        stacklevel: the line that it points at, counted from the caller of this function.
+    """
+    if key not in _warned or _warn_always:
+        import warnings
+
+        _warned.add(key)
+        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
+
+
+def set_warn_always(b: bool) -> None:
+    """Set whether warnings that are given only once are given each time.
+
+    Args:
+        b: True or False; False at first.
+    """
+    global _warn_always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what set_warn_always was last given."""
+    return _warn_always
 
 
 def operator_called(stack) -> str:

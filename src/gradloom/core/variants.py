@@ -10,6 +10,7 @@ from ..kernels._common.layout import check_apart, check_no_internal_overlap, che
 from ..memory.ownership import resized
 from ..types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
 from .node import NO_EDGE, bump_version
+from .tangents import tangent_of
 
 
 def write_out(wrapper, args, out, takes="", /, **keywords):
@@ -73,8 +74,6 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
 
 
 def _check_no_tangents(name, tensors, why):
-    from ..autograd.forward_ad import tangent_of
-
     if any(tangent_of(t) is not None for t in tensors if t is not None):
         raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it because {why}")
 

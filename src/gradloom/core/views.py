@@ -341,12 +341,10 @@ class CopySlices(Node):
 
 def _like_base(grad, strides, start):
     """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
-    if hasattr(grad, "_physical"):  # batched: each example has such memory, one after the other
-        from ..batching.tensor import batched
-
-        last = sum([(n - 1) * s for n, s in zip(grad._array.shape, strides, strict=True)]) if grad._array.size else 0
-        return batched(_like_base(grad._physical, (start + 1 + last, *strides), start), grad._batch)
     array = grad._array
+    if hasattr(grad, "_physical"):  # batched: each batch element has such memory, one after the other
+        last = sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
+        return grad._batched_like(_like_base(grad._physical, (start + 1 + last, *strides), start))
     if array.__class__ is not np.ndarray:  # of a subclass that stands for other tensors, whose views are replayed
         return _operators.copy_(_operators.new_empty_strided(grad, array.shape, strides), grad)
     span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0

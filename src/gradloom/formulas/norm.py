@@ -20,7 +20,7 @@ down once for batches, layers and groups.
 
 from __future__ import annotations
 
-from ..autograd.forward_ad import tangent_of
+from ..core.tangents import tangent_of
 from ..dispatch import _operators as ops
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
 

@@ -27,9 +27,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..autograd import grad as autograd_grad
-from ..autograd.forward_ad import hold_tangent, name_identity, tangent_of
+from ..autograd.forward_ad import name_identity
 from ..core.accumulate_grad import AccumulateGrad
 from ..core.edge import gradient_edge
+from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..core.views import TRANSFORM_INPUT
 from ..dispatch import _operators as ops

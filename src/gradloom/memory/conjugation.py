@@ -26,8 +26,6 @@ import numpy as np
 from numpy import asarray, conjugate, ndarray, negative
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .ownership import with_bits
-
 # Functions that write to their first argument.
 _WRITERS = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
 # Functions of one array that show its memory.
@@ -279,6 +277,14 @@ def _written(target: Any, values: Any) -> Any:
         return target if target is not None else values
     target[...] = values
     return target
+
+
+def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
+    """Return `array` seen through its conjugate and negative bits: itself if neither is set."""
+    if not conj and not neg:
+        return array
+    found: Any = Deferred(array, conj, neg)
+    return found
 
 
 def conjugated(array: Any) -> Any:

@@ -7,9 +7,12 @@ array.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 
 def owner(array: np.ndarray) -> np.ndarray:
@@ -54,16 +57,6 @@ class _Elements:
     def __init__(self, array, code) -> None:
         self.kept = array
         self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
-
-
-def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
-    """What shows the conjugates, the negatives or both of an array; see Note [Conjugate and negative bits]."""
-    if not conj and not neg:
-        return array
-    from .conjugation import Deferred
-
-    found: Any = Deferred(array, conj, neg)
-    return found
 
 
 def offset_in_elements(array: np.ndarray) -> int:
@@ -160,3 +153,20 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
         old = flat(whole).view(array.dtype)
         memory[: min(old.size, memory.size)] = old[: memory.size]
     return strided_view(memory, layout.shape, [s // layout.itemsize for s in layout.strides], offset)
+
+
+def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
+    """The first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
+    from os.path import exists, getsize
+
+    there = getsize(filename) if exists(filename) else 0
+    if there < nbytes and not shared:
+        raise RuntimeError(
+            f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
+            "for; with shared=True it would be made longer"
+        )
+    if not nbytes:
+        return np.empty(0, np.uint8)
+    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c", shape=(nbytes,)).view(
+        np.ndarray
+    )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..core import node as nodes
 from ..core.accumulate_grad import AccumulateGrad
-from ..core.node_hooks import validated
+from ..core.hooks import validated
 from ..core.user_stack import current_stack
 from ..dispatch import interception
 from ..dispatch.state import GRAD_OFF, state
@@ -206,7 +206,7 @@ class Recorder:
         """Record a node of a backward pass: one event for all the engine does for it, one for the node itself.
 
         Args:
-            node, grads, edges: see `node_hooks.run`.
+            node, grads, edges: see `core.hooks.run`.
             run: runs the node and its hooks; takes `apply` as its last argument.
             apply: calls the node.
         """

@@ -20,10 +20,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..core.node import NO_EDGE
+from ..core.edge import NO_EDGE, shallow_copy
 from ..dispatch import _operators
-from ..dispatch.interception import PYTHON, Call, Metadata, attend, recording, register, shallow_copy
+from ..dispatch.interception import PYTHON, Call, attend, recording, register
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, answers, disabled_torch_dispatch, state
+from ..memory.metadata import Metadata
 
 
 def adopt(cls: Any) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core import late
 from ..core.node import NO_EDGE
 from ..core.tensor import Tensor, new, wrap
 from ..core.variants import mark_inference, require_gradient
 from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
 from ..kernels.shape.copies import to_copy
-from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view, with_bits
+from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
 from ..types.device import check_device
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from .python_data import array_of
@@ -69,9 +70,7 @@ def tensor(
 def _leaf(array, requires_grad):
     out = made(wrap(array))
     if state.dispatch_modes:
-        from ..python_dispatch.torch_dispatch import lift_fresh
-
-        out = lift_fresh(out)
+        out = late.lift_fresh(out)
     if requires_grad:
         require_gradient(out)
     return out
@@ -142,56 +141,6 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = Non
     if isinstance(data, np.ndarray):
         return from_numpy(data if dtype is None else data.astype(dtype.numpy, copy=False))
     return made(wrap(array_of(data, dtype)))
-
-
-def asarray(
-    obj: Any,
-    *,
-    dtype: DType | None = None,
-    device: Device | None = None,
-    copy: bool | None = None,
-    requires_grad: bool | None = None,
-) -> Tensor:
-    """As `as_tensor`, with control over copying.
-
-    Args:
-        copy: True always copies, False never does (raising if it would have to), None copies if needed.
-        obj: a Tensor, an ndarray, what has a buffer or `__dlpack__`, or numbers in nested sequences.
-        requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
-            itself, and a leaf, `obj` is changed; otherwise False detaches.
-
-    Raises:
-        ValueError: if `copy` is False and the memory cannot be shared.
-    """
-    check_device(device)
-    wanted = _wanted(dtype, "asarray")
-    source = from_numpy(obj) if isinstance(obj, np.ndarray) else obj
-    if not isinstance(source, (Tensor, list, tuple, int, float, complex, str, np.generic)):
-        from .interchange import from_buffer_or_dlpack
-
-        source = from_buffer_or_dlpack(obj, wanted)
-    if not isinstance(source, Tensor):
-        if copy is False:
-            raise ValueError("can't alias arbitrary sequence into a tensor.")
-        out = as_tensor(obj, wanted)
-    elif wanted is not None and wanted is not source.dtype:
-        if copy is False:
-            raise ValueError(
-                f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
-                f"'{scalar_type_name(wanted)}'."
-            )
-        out = _operators.to(source, wanted)
-    else:
-        out = _operators.clone(source) if copy else source
-    if requires_grad is None or requires_grad == out.requires_grad:
-        return out
-    if requires_grad:
-        require_gradient(out)
-    elif out.is_leaf:
-        out.requires_grad = False
-    else:
-        out = out.detach()
-    return out
 
 
 def new_tensor(
@@ -376,7 +325,10 @@ def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, Fal
     else:
         memory = flat(base)
         out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
-    out._array = with_bits(out._array, *bits)
+    if any(bits):
+        from ..memory.conjugation import with_bits
+
+        out._array = with_bits(out._array, *bits)
     out._edge, out._vc = NO_EDGE, None
     made(out)
     if requires_grad:

@@ -19,8 +19,8 @@ from ..core.edge import NO_EDGE, gradient_edge
 from ..core.tensor import Tensor, bump_version, wrap, wrapped_number
 from ..core.views import make_view
 from ..dispatch import _operators as ops
-from ..dispatch.interception import Metadata
 from ..dispatch.state import GRAD_OFF, state
+from ..memory.metadata import Metadata
 from ..types.dtype import legacy_type_name
 
 if TYPE_CHECKING:

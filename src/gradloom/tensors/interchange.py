@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,16 +10,35 @@ import numpy as np
 from ..core.tensor import Tensor, wrap
 from ..core.variants import require_gradient
 from ..dispatch import _operators
-from ..memory.ownership import rooted
-from ..storage import map_file
+from ..memory.ownership import map_file, rooted
 from ..types.device import check_device
-from ..types.dtype import bfloat16, default, dtype as dtype_class
-from .construction import _wanted, made
+from ..types.dtype import bfloat16, default, dtype as dtype_class, scalar_type_name
+from .construction import _wanted, as_tensor, from_numpy, made
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from ..types import Device, DType
+
+
+class DLDeviceType(IntEnum):
+    """DLPack's numbers for devices."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
@@ -132,7 +152,55 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     return out
 
 
-def from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None:
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """As `as_tensor`, with control over copying.
+
+    Args:
+        copy: True always copies, False never does (raising if it would have to), None copies if needed.
+        obj: a Tensor, an ndarray, what has a buffer or `__dlpack__`, or numbers in nested sequences.
+        requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
+            itself, and a leaf, `obj` is changed; otherwise False detaches.
+
+    Raises:
+        ValueError: if `copy` is False and the memory cannot be shared.
+    """
+    check_device(device)
+    wanted = _wanted(dtype, "asarray")
+    source = from_numpy(obj) if isinstance(obj, np.ndarray) else obj
+    if not isinstance(source, (Tensor, list, tuple, int, float, complex, str, np.generic)):
+        source = _from_buffer_or_dlpack(obj, wanted)
+    if not isinstance(source, Tensor):
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        out = as_tensor(obj, wanted)
+    elif wanted is not None and wanted is not source.dtype:
+        if copy is False:
+            raise ValueError(
+                f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
+                f"'{scalar_type_name(wanted)}'."
+            )
+        out = _operators.to(source, wanted)
+    else:
+        out = _operators.clone(source) if copy else source
+    if requires_grad is None or requires_grad == out.requires_grad:
+        return out
+    if requires_grad:
+        require_gradient(out)
+    elif out.is_leaf:
+        out.requires_grad = False
+    else:
+        out = out.detach()
+    return out
+
+
+def _from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None:
     """What `asarray` makes of an object that shares its memory; None if it does not."""
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)

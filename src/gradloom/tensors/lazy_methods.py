@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import late
 from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
@@ -117,9 +118,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 def storage_type(self: Tensor) -> type:
     """PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
-    from ..storage import storage_type
-
-    return storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
+    return late.storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
@@ -229,7 +228,7 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
     """(1, 0): the CPU."""
-    from ..utils.dlpack import DLDeviceType
+    from .interchange import DLDeviceType
 
     return DLDeviceType.kDLCPU, 0
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.tangents import tangent_of
 from ..dispatch.state import state
 from ..types.dtype import bool as bool_, default, int64
 
@@ -174,8 +175,6 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
             parts.append("requires_grad=True")
     tangent = tensor._tangent
     if tangent is None and tensor._view is not None:
-        from ..autograd.forward_ad import tangent_of
-
         tangent = tangent_of(tensor)
     if tangent is not None and state.forward_grad:
         parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")

@@ -6,18 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.grad_mode import _Decorates
+from ..autograd.grad_mode import _DecoratorContextManager, _NoParamDecoratorContextManager
 
-# Decorating a function, a generator function or a class; a subclass whose constructor takes arguments defines clone().
-_DecoratorContextManager = _Decorates
-
-
-class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """The same for a context manager without arguments: `@manager` decorates as `@manager()` does."""
-
-    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
-        self = object.__new__(cls)
-        return self if orig_func is None else self(orig_func)
+__all__ = ["context_decorator", "_DecoratorContextManager", "_NoParamDecoratorContextManager"]
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,69 +8,13 @@ handle keeps neither the owner nor its hooks alive.
 from __future__ import annotations
 
 import warnings
-import weakref
-from collections import OrderedDict
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gradloom.autograd.grad_mode import is_grad_enabled
+from gradloom.core.node import RemovableHandle
 from gradloom.core.tensor import Tensor
 
-if TYPE_CHECKING:
-    from typing import Any, Self
-
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
-
-
-_numbering = Lock()  # threads that register hooks at once must not get the same number
-
-
-class RemovableHandle:
-    """What every `register_*hook` returns: `remove()` takes the hook out again.
-
-    As a context manager, on exit.
-
-    Args:
-        hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
-        extra_dict: a dictionary, or a list of them, with further facts kept under the same id.
-    """
-
-    next_id: int = 0
-    id: int
-    hooks_dict_ref: Any
-    extra_dict_ref: tuple[Any, ...]
-
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        with _numbering:
-            self.id = RemovableHandle.next_id
-            RemovableHandle.next_id += 1
-        extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
-        self.extra_dict_ref = tuple(weakref.ref(extra) for extra in extras)
-
-    def remove(self) -> None:
-        """Remove the hook; a second call does nothing."""
-        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
-            owner = reference()
-            if owner is not None:
-                owner.pop(self.id, None)
-
-    def __getstate__(self) -> Any:
-        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
-
-    def __setstate__(self, state: Any) -> None:
-        hooks, self.id, extras = state
-        # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
-        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
-        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
-        with _numbering:
-            RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.remove()
 
 
 def unserializable_hook(hook: Any) -> Any:

@@ -17,11 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..autograd.node_summary import described, held
 from ..core.accumulate_grad import AccumulateGrad
 from ..core.edge import gradient_edge
 from ..core.node import Node
+from ..core.saved_variable import RELEASED
 from ..core.tensor import Tensor
+from ..types.dtype import TYPE_OF
 
 __all__ = ["Edge", "Graph", "Vertex", "graph"]
 
@@ -228,7 +229,7 @@ def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], s
     title = node.name().removeprefix("torch::autograd::")
     if isinstance(node, AccumulateGrad):
         return Vertex(id_, "leaf", title, name, shapes)
-    fields = [(f, what) for f, what in held(node) if not what.startswith("None")] if saved else []
+    fields = [(f, what) for f, what in saved_values(node) if not what.startswith("None")] if saved else []
     return Vertex(
         id_,
         "node",
@@ -303,3 +304,48 @@ def _quoted(lines: Iterable[str]) -> str:
     """A label in DOT: what its language would read as a sign of its own is escaped."""
     escaped = [line.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n") for line in lines]
     return '"' + "\\n".join(escaped) + '"'
+
+
+def saved_values(node: Node) -> list[tuple[str, str]]:
+    """Return `(field, description)` for each public field of a node. Nothing is unpacked and no hook runs."""
+    if isinstance(node, AccumulateGrad):
+        return [("variable", describe(node.variable))]
+    found = [(name, describe(getattr(node, f"saved_{name}", None))) for name in node._saved_fields]
+    if not found and getattr(node, "_released", False):
+        return [("saved tensors", "released by an earlier backward pass")]
+    saved: Any = getattr(node, "_saved", ())  # of a custom Function
+    if not found and saved:
+        found = [(f"tensor {i}", describe(value)) for i, value in enumerate(saved)]
+    return found
+
+
+def describe(value: Any) -> str:
+    """Describe a saved value: `2x3 float32` for a tensor, other values in full."""
+    if value is None:
+        return "None: no formula will ask for it"
+    if value is RELEASED:
+        return "released by an earlier backward pass"
+    if isinstance(value, (tuple, list)) and value and any(array_of(v) is not None for v in value):
+        return f"[{', '.join(map(describe, value))}]"
+    array = array_of(value)
+    if array is not None:
+        return described(array.shape, array.dtype)
+    if getattr(value, "unpack_hook", None) is not None:
+        return "packed by a saved tensor hook"
+    text = repr(tuple(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def described(shape: tuple[int, ...], dtype: Any) -> str:
+    """Return `2x3 float32`; `scalar float32` without dimensions."""
+    sizes = "x".join(map(str, shape)) or "scalar"
+    return f"{sizes} {str(TYPE_OF[dtype]).removeprefix('torch.')}"
+
+
+def array_of(value: Any) -> Any:
+    """Return the array of a tensor or of a saved variable that was not packed; else None."""
+    array = getattr(value, "_array", None)
+    if array is None and hasattr(value, "array"):
+        tensor = getattr(value, "tensor", None)
+        array = tensor._array if tensor is not None else value.array
+    return array

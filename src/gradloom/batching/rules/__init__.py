@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..answer import loop
 from ..call import Call
 from . import general, random
+from ._loop import loop
 
 
 class _Rules(dict[str, Callable[[Call], Any]]):

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import dim_error
-from ..answer import loop, unbatched_write
 from ..call import LIST, OPTIONAL_LIST, Call
 from ..tensor import refresh
+from ._loop import loop, unbatched_write
 
 
 def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:

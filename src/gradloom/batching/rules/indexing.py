@@ -8,9 +8,9 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ...functional import broadcast_shapes
-from ..answer import loop, unbatched_write
 from ..call import Call
 from ..tensor import BatchedTensor
+from ._loop import loop, unbatched_write
 from .general import dynamic, padded, shifted
 
 MASK = (

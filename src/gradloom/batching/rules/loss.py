@@ -6,8 +6,8 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
-from ..answer import loop
 from ..call import Call
+from ._loop import loop
 from .general import MEAN, NONE
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
-from ..answer import loop
 from ..call import Call
 from ..tensor import expanded
+from ._loop import loop
 
 
 def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:

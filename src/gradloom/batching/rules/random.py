@@ -6,9 +6,9 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
-from ..answer import loop
 from ..call import Call
 from ..tensor import physical_at
+from ._loop import loop
 
 SAME_OF_BATCH = (
     "Vmap does not currently support same randomness with a batched tensor input: every example asks for "

@@ -7,9 +7,9 @@ from typing import Any
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import infer_size
 from ...types.device import channels_last, channels_last_3d, contiguous_format
-from ..answer import innermost, loop, shares, unbatched_write
 from ..call import Call
-from ..tensor import refresh
+from ..tensor import innermost, refresh
+from ._loop import loop, shares, unbatched_write
 from .general import padded, shifted
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...autograd.forward_ad import tangent_of
 from ...core.edge import NO_EDGE
 from ...core.node import bump_version
+from ...core.tangents import tangent_of
 from ...core.variants import mark_detached_inference, not_implemented_node
 from ...core.views import check_inplace, replace_history
 from ...dispatch import _operators as ops
 from ...dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ...kernels._common.layout import is_in_format, new_array, suggested_format
-from ...memory.ownership import resized, strided_view, with_bits
+from ...memory.ownership import resized, strided_view
 from ...types.device import check_device, contiguous_format, preserve_format
 from ...types.dtype import c_name
 
@@ -189,6 +189,8 @@ def _show(tensor, array, *sources):
         check_inplace(tensor, sources)
     node = not_implemented_node("set_", (tensor, *sources)) if recording else None
     memory = array if type(array) is np.ndarray else array.memory
+    from ...memory.conjugation import with_bits
+
     tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
     bump_version(tensor)
     if node is not None:

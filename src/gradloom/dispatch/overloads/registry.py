@@ -46,6 +46,7 @@ class _Types:
     layout: type | None = None
     memory_format: type | None = None
     Generator: type | None = None
+    storages: tuple[type, ...] = ()  # classes, once gradloom.storage is imported
     python_dtypes: dict = {}  # float -> float64 ..., for dtype=float
     constants: dict = {}  # names that schemas use as defaults: long, contiguous_format
     disabled_torch_function: Any = None  # a `__torch_function__` that means: treat me as a plain tensor

@@ -136,18 +136,16 @@ def _device(cls):
     return (types.device, True) if cls is str or cls is int else None
 
 
+def _storage(cls):
+    return KEEP if issubclass(cls, types.storages) else None
+
+
 def _registered(name):
     def accept(cls):
         registered = getattr(types, name)
         return KEEP if registered and issubclass(cls, registered) else None
 
     return accept
-
-
-def _storage(cls):
-    from ...storage import TypedStorage, UntypedStorage
-
-    return KEEP if issubclass(cls, (UntypedStorage, TypedStorage)) else None
 
 
 # --- sequences ----------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradloom.autograd.node_summary import held
 from gradloom.core.node import Node
+from gradloom.utils.viz import saved_values
 
 from .places import Place
 
@@ -42,7 +42,7 @@ def node_facts(node: Node) -> NodeFacts:
     return NodeFacts(
         node.name(),
         tuple(metadata),
-        tuple(held(node)),
+        tuple(saved_values(node)),
         tuple(following),
         "".join(trace.lines()).rstrip() if trace is not None else "",
     )

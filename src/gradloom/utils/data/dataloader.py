@@ -8,7 +8,7 @@ from typing import Any
 
 import gradloom as gl
 
-from ...backends.settings import warn_once
+from ...core.user_stack import warn_once
 from ._collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler

@@ -1,4 +1,4 @@
-"""How the engine calls the hooks of a node.
+"""Hooks: how the engine calls those of a node, and how users register theirs on tensors.
 
 Note [The order of hooks]
 1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order they were registered, each
@@ -14,9 +14,20 @@ made when the step began.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from weakref import ref
+
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, state
+from .edge import gradient_edge
 from .gradient_checks import validate_gradient
+from .node import REGISTERING, RemovableHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .tensor import Tensor
 
 
 def on_tensors(hooks, grads: list) -> None:
@@ -68,7 +79,7 @@ def run_hooked(node, grads: list, edges: tuple, apply) -> tuple:
 def apply_node(node, grads: list, edges: tuple) -> tuple:
     """Call a node, watched by anomaly mode if that is on."""
     if state.flags & ANOMALY:
-        from ..autograd.anomaly_mode import apply_watched
+        from .anomaly import apply_watched
 
         return apply_watched(node, grads, edges)
     return node.apply(grads, edges)
@@ -144,3 +155,61 @@ def checked_replacement(hook, old, new):
 
 def _name(hook) -> str:
     return f"'{getattr(hook, '__name__', '<unknown>')}'"
+
+
+# --- hooks that a user registers on a tensor -----------------------------------------------------------------------
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """See Tensor.register_hook."""
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    node, nr = gradient_edge(tensor)
+    is_leaf = tensor.grad_fn is None
+    with REGISTERING:
+        if node is None:  # a view that requires grad because its base does: no gradient arrives at it
+            registered = tensor._backward_hooks or OrderedDict()
+        elif is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
+            registered = tensor._backward_hooks
+            if registered is None:
+                registered = OrderedDict()
+            node.ensure_hooks().tensor_pre[0] = registered
+        else:
+            registered = node.ensure_hooks().tensor_pre.setdefault(nr, OrderedDict())
+        tensor._backward_hooks = registered
+    handle = RemovableHandle(registered)
+    registered[handle.id] = hook
+    return handle
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """See Tensor.retain_grad."""
+    if not tensor.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if tensor.is_leaf or tensor._retains_grad:
+        return
+    node, nr = gradient_edge(tensor)
+    target = ref(tensor)
+
+    def keep(grad):
+        found = target()
+        if found is not None:
+            sum_so_far = found._grad
+            found._grad = grad.clone() if sum_so_far is None else sum_so_far + grad
+
+    node.ensure_hooks().retain_grad[nr] = keep
+    tensor._retains_grad = True
+
+
+def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """See Tensor.register_post_accumulate_grad_hook."""
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    with REGISTERING:
+        if tensor._post_accumulate_grad_hooks is None:
+            tensor._post_accumulate_grad_hooks = OrderedDict()
+    handle = RemovableHandle(tensor._post_accumulate_grad_hooks)
+    tensor._post_accumulate_grad_hooks[handle.id] = hook
+    return handle

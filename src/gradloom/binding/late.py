@@ -1,0 +1,100 @@
+"""Loaders of the functions that the core calls and higher floors provide; see Note [Late binding]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core import late
+
+_Functions = dict[str, Callable[..., Any]]
+
+
+def provide_late_functions() -> None:
+    """Register all loaders."""
+    late.provide(_autograd, "backward")
+    late.provide(_zero_tangents, "zero_tensor")
+    late.provide(_tensors, "legacy_tensor", "new_tensor", "parse_type", "deepcopy_tensor", "reduce_tensor")
+    late.provide(_printing, "tensor_text")
+    late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
+    late.provide(_torch_function, "add_function_subclass", "preserve_class")
+    late.provide(_torch_dispatch, "add_dispatch_subclass", "make_wrapper_subclass", "local_scalar", "lift_fresh")
+    late.provide(_vmap, "vmap")
+    late.provide(_gradients_in_vmap, "any_batched", "grad_of_batched", "refuse_backward_in_vmap", "batched_tangent")
+    late.provide(_functions_in_vmap, "apply_batched")
+
+
+def _autograd() -> _Functions:
+    from ..autograd import backward
+
+    return {"backward": backward}
+
+
+def _zero_tangents() -> _Functions:
+    from ..autograd.zero_tangent import zero_tensor
+
+    return {"zero_tensor": zero_tensor}
+
+
+def _tensors() -> _Functions:
+    from ..tensors.construction import deepcopy_tensor, legacy_tensor, new_tensor, parse_type, reduce_tensor
+
+    return {
+        "legacy_tensor": legacy_tensor,
+        "new_tensor": new_tensor,
+        "parse_type": parse_type,
+        "deepcopy_tensor": deepcopy_tensor,
+        "reduce_tensor": reduce_tensor,
+    }
+
+
+def _printing() -> _Functions:
+    from ..tensors.printing import tensor_text
+
+    return {"tensor_text": tensor_text}
+
+
+def _storage() -> _Functions:
+    from ..storage import TypedStorage, UntypedStorage, storage_type
+
+    return {"untyped_storage": UntypedStorage._of, "typed_storage": TypedStorage._of, "storage_type": storage_type}
+
+
+def _torch_function() -> _Functions:
+    from ..python_dispatch.torch_function import ask_for, preserve_class
+
+    return {"add_function_subclass": ask_for, "preserve_class": preserve_class}
+
+
+def _torch_dispatch() -> _Functions:
+    from ..python_dispatch.torch_dispatch import adopt, lift_fresh, local_scalar, make_wrapper_subclass
+
+    return {
+        "add_dispatch_subclass": adopt,
+        "make_wrapper_subclass": make_wrapper_subclass,
+        "local_scalar": local_scalar,
+        "lift_fresh": lift_fresh,
+    }
+
+
+def _vmap() -> _Functions:
+    from ..batching.mapping import vmap
+
+    return {"vmap": vmap}
+
+
+def _gradients_in_vmap() -> _Functions:
+    from ..batching.gradients import any_batched, batched_tangent, check_backward, grad_of_batched
+
+    return {
+        "any_batched": any_batched,
+        "grad_of_batched": grad_of_batched,
+        "refuse_backward_in_vmap": check_backward,
+        "batched_tangent": batched_tangent,
+    }
+
+
+def _functions_in_vmap() -> _Functions:
+    from ..batching.functions import apply_batched
+
+    return {"apply_batched": apply_batched}

@@ -1,0 +1,109 @@
+"""What anomaly mode records and checks; autograd/anomaly_mode.py has the context managers that switch it on.
+
+Note [Anomaly mode]
+While the mode is on,
+
+- every node that is made keeps the stack of the call (`remember`) and, if it is made inside a backward pass, what it
+  keeps of the node that was running then, so that the chain leads back to the user's forward line;
+- every write in place is noted in the tensor's version counter, behind the version: `[2, (1, stack), (2, stack)]`;
+- the engine looks for NaNs in what each node returns.
+
+The exception itself tells all of this (core/error_notes.py), not a warning beside it. As in PyTorch, the mode belongs
+to the process, not to a thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dispatch import _operators
+from ..dispatch.state import ANOMALY, answers, each_thread, state
+from . import node as nodes
+from .node import NodeHooks
+from .user_stack import current_stack, stack_lines
+
+_WRITES_KEPT = 16
+_mode = {"check_nan": True}
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether nodes made now remember where."""
+    return bool(state.flags & ANOMALY)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether a NaN from a backward function raises while anomaly mode is on."""
+    return _mode["check_nan"]
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off, in all threads.
+
+    Args:
+        mode: whether nodes remember the forward call that made them, and counters the writes.
+        check_nan: whether a NaN that a backward function returns raises.
+    """
+    for name, value in (("mode", mode), ("check_nan", check_nan)):
+        if not isinstance(value, bool):
+            raise TypeError(f"set_anomaly_enabled(): argument '{name}' must be bool, not {type(value).__name__}")
+    each_thread(ANOMALY, mode)
+    nodes.write_watcher = note_write if mode else None
+    _mode["check_nan"] = check_nan
+
+
+class Trace:
+    """Where a node was made, and of which other node's backward that was a part."""
+
+    __slots__ = ("stack", "parent_name", "parent")
+
+    def __init__(self, stack, parent_name=None, parent=None):
+        self.stack = stack
+        self.parent_name = parent_name  # None outside of a backward pass
+        self.parent = parent  # the Trace of that node; None if it has none
+
+    def lines(self) -> list[str]:
+        """The stack as PyTorch keeps it in `node.metadata["traceback_"]`."""
+        return stack_lines(self.stack)
+
+
+def remember(node) -> None:
+    """Keep the stack of the forward call that makes `node`."""
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+    task = state.graph_task
+    running = task.node if task is not None else None
+    if running is None:
+        node.hooks.trace = Trace(current_stack(2))
+    else:
+        node.hooks.trace = Trace(current_stack(2), running.name(), running.hooks and running.hooks.trace)
+
+
+def note_write(counter) -> None:
+    """Keep, behind the version, the stack of the write that led to it."""
+    counter.append((counter[0], current_stack(3)))
+    if len(counter) > _WRITES_KEPT + 1:
+        del counter[1]
+
+
+def apply_watched(node, grads, edges):
+    """Run a node and look for NaNs in what it returns.
+
+    Raises:
+        RuntimeError: if there are, unless anomaly mode was entered with check_nan=False.
+    """
+    outputs = node.apply(grads, edges)
+    if _mode["check_nan"]:
+        for i, grad in enumerate(outputs):
+            if grad is not None and (
+                bool(_operators.isnan(grad).any())
+                if answers(grad.__class__)
+                else _has_nan(getattr(grad, "_array", None))
+            ):
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+    return outputs
+
+
+def _has_nan(array) -> bool:
+    if array is None or array.dtype.kind not in "fcV":
+        return False
+    return bool(np.isnan(array).any())

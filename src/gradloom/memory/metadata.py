@@ -1,0 +1,117 @@
+"""Arrays without values: shape, dtype and strides of tensors that stand for others."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+
+class Metadata:
+    """Shape, dtype and strides of an array that does not exist.
+
+    It is `_array` of tensors that have no values of their own: those that vmap maps over, and wrapper subclasses. What
+    asks for sizes, dtypes and strides goes on as if there were an array. What asks for values gets a RuntimeError,
+    however it asks (NumPy's functions, operators, methods): there is no memory that could be read by mistake.
+
+    Args:
+        shape: the sizes, a tuple of ints.
+        numpy_type: the NumPy dtype.
+        strides: in bytes; those of contiguous memory by default.
+    """
+
+    __slots__ = ("shape", "dtype", "_strides")
+    base = None
+    conj_bit = neg_bit = False
+    message = (
+        "Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
+        "vmap and wrapper subclasses do; use operators on it, which reach those."
+    )
+    __array_priority__ = 1000
+
+    def __init__(self, shape: tuple[int, ...], numpy_type: np.dtype, strides: tuple[int, ...] | None = None) -> None:
+        self.shape = shape
+        self.dtype = numpy_type
+        self._strides = strides
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        if self._strides is None:
+            strides, step = [], self.dtype.itemsize
+            for n in reversed(self.shape):
+                strides.append(step)
+                step *= n
+            self._strides = tuple(reversed(strides))
+        return self._strides
+
+    @property
+    def flags(self) -> _Flags:
+        return _Flags(self)
+
+    def transpose(self, axes: tuple[int, ...]) -> Metadata:
+        """With the dimensions in another order."""
+        return Metadata(tuple([self.shape[d] for d in axes]), self.dtype, tuple([self.strides[d] for d in axes]))
+
+    def reshape(self, shape: tuple[int, ...], copy: bool | None = False) -> Metadata:
+        """Seen in another shape. Raises ValueError if the strides do not allow it."""
+        anything = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read
+        seen = anything.reshape(shape, copy=False)
+        return Metadata(seen.shape, self.dtype, seen.strides)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Metadata({self.shape}, {self.dtype})"
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError(self.message)
+
+    __array__ = __array_ufunc__ = __array_function__ = _refuse
+    __getitem__ = __setitem__ = __iter__ = __contains__ = __bool__ = __int__ = __float__ = __complex__ = _refuse
+    __index__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __invert__ = __and__ = __or__ = __xor__ = _refuse
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = __abs__ = _refuse
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(f"'Metadata' object has no attribute '{name}'")
+        self._refuse()
+
+
+class _Flags:
+    """The flags of an array that does not exist."""
+
+    __slots__ = ("c_contiguous", "contiguous", "f_contiguous")
+    writeable = True
+    owndata = False
+
+    def __init__(self, array: Metadata) -> None:
+        step, contiguous = array.itemsize, True
+        for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+            contiguous &= n <= 1 or stride == step
+            step *= n
+        self.c_contiguous = self.contiguous = contiguous or not array.size
+        self.f_contiguous = self.c_contiguous and array.ndim < 2
