@@ -280,7 +280,10 @@ def load(
         f.seek(0)
         from .compat.legacy_serialization import read
 
-        return read(f, map_location, weights_only)  # type: ignore[arg-type]
+        legacy: Any = f
+        return read(
+            legacy, lambda: Unpickler(f, map_location, True), _LegacyUnpickler(legacy, map_location, weights_only)
+        )
     f.seek(0)
     try:
         with zipfile.ZipFile(f) as archive:  # type: ignore[arg-type]
@@ -352,6 +355,28 @@ class _ArchiveUnpickler(Unpickler):
 
                 self.map_location(UntypedStorage._of(memory), location)
         return memory, kind if isinstance(kind, dtype_class) else None
+
+
+class _LegacyUnpickler(Unpickler):
+    """Makes room for storages, whose elements follow the object; see compat/legacy_serialization.py."""
+
+    def __init__(self, file: Any, map_location: Any, weights_only: bool) -> None:
+        super().__init__(file, map_location, weights_only)
+        self.memory: dict[str, tuple[np.ndarray, int]] = {}
+
+    def persistent_load(self, saved: Any) -> Any:
+        if not isinstance(saved, tuple) or len(saved) != 6 or saved[0] != "storage":
+            raise RuntimeError(f"load(): unknown persistent id {saved!r}")
+        _, kind, key, location, count, part = saved
+        item = getattr(kind, "itemsize", 1)
+        if key not in self.memory:
+            check_location(location, self.map_location)
+            self.memory[key] = np.empty(count * item, np.uint8), item
+        memory = self.memory[key][0]
+        if part is not None:  # a view of a storage, as in PyTorch's first years
+            _, offset, length = part
+            memory = memory[offset * item : (offset + length) * item]
+        return memory, kind if hasattr(kind, "itemsize") else None
 
 
 def check_location(location: str, map_location: Any) -> None:

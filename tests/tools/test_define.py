@@ -12,7 +12,7 @@ import gradloom
 from gradloom import ops
 from gradloom.autograd import forward_ad, gradcheck, gradgradcheck
 from gradloom.codegen.errors import SpecError
-from gradloom.core.undefined import zeros_of
+from gradloom.core.node import zeros_of
 
 SOFTABS = """
 - func: softabs(Tensor self, float eps=0.1) -> Tensor

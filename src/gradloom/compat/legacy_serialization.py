@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..memory.ownership import flat
-from ..serialization import Unpickler, check_location
 
 MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
@@ -44,33 +44,33 @@ def write(file: BinaryIO, pickled: bytes, storages: dict[int, Any]) -> None:
         file.write(memory.tobytes())
 
 
-def read(file: BinaryIO, map_location: Any, weights_only: bool) -> Any:
+def read(file: BinaryIO, facts_unpickler: Callable[[], Any], unpickler: Any) -> Any:
     """Read an object.
 
     Args:
         file: open for reading bytes, at its start.
-        map_location, weights_only: as for `load`.
+        facts_unpickler: returns an unpickler for the next pickle of the file: a number, facts or keys.
+        unpickler: for the object. It makes room for storages in `memory`: {key: (bytes, size of an element)}.
 
     Raises:
         RuntimeError: if it is not such a file, is damaged, or was written where bytes are in another order.
         UnpicklingError: for a name that is not allowed.
     """
     try:
-        magic = Unpickler(file, map_location, True).load()
+        magic = facts_unpickler().load()
     except Exception as error:
         raise _not_ours() from error
     if magic != MAGIC:
         raise _not_ours()
     try:
-        version = Unpickler(file, map_location, True).load()
-        facts = Unpickler(file, map_location, True).load()
+        version = facts_unpickler().load()
+        facts = facts_unpickler().load()
         if version != _VERSION:
             raise RuntimeError(f"load(): the file is of protocol version {version}, not {_VERSION}")
         if facts["little_endian"] != (sys.byteorder == "little"):
             raise RuntimeError("load(): the file is of a machine with another order of bytes")
-        unpickler = _Unpickler(file, map_location, weights_only)
         found = unpickler.load()
-        for key in Unpickler(file, map_location, True).load():
+        for key in facts_unpickler().load():
             memory, item = unpickler.memory[key]
             count = int.from_bytes(file.read(8), sys.byteorder)
             data = file.read(count * item)
@@ -89,25 +89,3 @@ def _not_ours() -> RuntimeError:
         "load(): this is no file of save(): it is neither a zip archive nor of PyTorch's format from "
         "before version 1.6, or it is damaged"
     )
-
-
-class _Unpickler(Unpickler):
-    """Makes room for storages, whose elements come later."""
-
-    def __init__(self, file: BinaryIO, map_location: Any, weights_only: bool) -> None:
-        super().__init__(file, map_location, weights_only)
-        self.memory: dict[str, tuple[np.ndarray, int]] = {}
-
-    def persistent_load(self, saved: Any) -> Any:
-        if not isinstance(saved, tuple) or len(saved) != 6 or saved[0] != "storage":
-            raise RuntimeError(f"load(): unknown persistent id {saved!r}")
-        _, kind, key, location, count, part = saved
-        item = getattr(kind, "itemsize", 1)
-        if key not in self.memory:
-            check_location(location, self.map_location)
-            self.memory[key] = np.empty(count * item, np.uint8), item
-        memory = self.memory[key][0]
-        if part is not None:  # a view of a storage, as in PyTorch's first years
-            _, offset, length = part
-            memory = memory[offset * item : (offset + length) * item]
-        return memory, kind if hasattr(kind, "itemsize") else None
