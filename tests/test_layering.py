@@ -36,7 +36,7 @@ FLOORS = (
     # everything else that is a tensor's own, and torch.autograd
     ("tensors", "random", "storage", "functional", "autograd"),
     # operators: formulas and composites, generated nodes, wrappers and namespaces
-    ("formulas", "composite", "generated.functions", "generated.variable_type", "generated.redispatch", "generated"),
+    ("formulas", "composite", "generated.functions", "generated.variable_type", "generated"),
     # what answers calls of operators, what joins all this to `gradloom`, and operators as objects
     ("python_dispatch", "batching", "binding", "gradloom", "ops", "_ops", "_library", "library"),
     # features

@@ -21,12 +21,12 @@ from ..schema import Argument, FunctionSchema, is_data_model_name
 # What a generated module imports or defines besides its operators.
 MODULE_NAMES = frozenset(
     """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT
-    NO_EDGE NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
-    check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference metadata_of
-    ndarray new next_sequence_nr not_differentiable not_implemented_history not_implemented_write ops own promote
-    promote_exact
+    NO_EDGE NUMBERS Node REDISPATCH REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device
+    check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference
+    metadata_of ndarray new next_sequence_nr not_differentiable not_implemented_history not_implemented_write ops own
+    promote promote_exact
     promote_numbers promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents remember
-    replace_history require_gradient result_class save save_list set_tangent share_version state tangent_of
+    replace_history require_gradient result_class save save_list set_tangent share_version state take_kernel tangent_of
     tangent_to_write unpack unpack_list update_tangent wrap wrapped_number write_inplace write_out xp zeros_for
     zeros_of""".split()
 )

@@ -169,7 +169,6 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
             ("__init__.py", "The generated library."),
             ("functions/__init__.py", "Backward nodes, by family."),
             ("variable_type/__init__.py", "Wrappers, by family."),
-            ("redispatch/__init__.py", "Wrappers around kernels that are given, by family."),
         )
     }
     nodes_of = _nodes_by_family(derivatives, joined, families)
@@ -179,7 +178,6 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
         if nodes:
             files[f"functions/{family}.py"] = _functions(family, nodes, target)
         files[f"variable_type/{family}.py"] = _variable_type(family, mine, target)
-        files[f"redispatch/{family}.py"] = _redispatch(family, mine, target)
     names = public_names(wrappers)
     files["namespaces.py"] = _namespaces(families, wrappers, names, target)
     files["overloads.py"] = fill("overloads.py.jinja", operators=overload_table(wrappers), target=target)
@@ -243,23 +241,6 @@ def _aliases(folder_name: str, modules: Iterable[str], target: Target) -> list[t
         package, _, name = f"{target.package}.{folder_name}.{module}".rpartition(".")
         found.setdefault(package, []).append((name, module_alias(folder_name, module)))
     return list(found.items())
-
-
-def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
-    """Render the wrappers around given kernels. Composites have none: the operators that they call are intercepted."""
-    recorded = [w for w in wrappers if not w.composite]
-    helpers = _by_module(h for w in recorded if w.info is not None for h in w.info.forward_helpers)
-    nodes = sorted({w.node for w in recorded if w.node is not None})
-    results = sorted({w.result_class for w in recorded if w.result_class})
-    return fill(
-        "redispatch.py.jinja",
-        family=family,
-        wrappers=recorded,
-        helpers=helpers,
-        nodes=nodes,
-        results=results,
-        target=target,
-    )
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

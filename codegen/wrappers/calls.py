@@ -82,11 +82,6 @@ class Parameter:
         }[self.kind]
 
     @property
-    def read_metadata(self) -> str:
-        """The same for what needs only shape and dtype, which tensors without values have, too."""
-        return self.read_array.replace("._operand", "._array")
-
-    @property
     def default(self) -> str | None:
         """The default as Python source; None without one."""
         if self.argument.default is None:
@@ -243,6 +238,11 @@ class Calls:
         if tail and not starred:
             parts.append("*")
         return ", ".join(parts + tail)
+
+    @property
+    def keyword_only(self) -> tuple[str, ...]:
+        """The arguments of the schema that the wrapper takes by keyword only."""
+        return tuple(p.name for p in self.parameters if p.argument.kwarg_only and self.guard)
 
     @property
     def call_as_given(self) -> str:

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -96,19 +96,23 @@ def relu(input, *, out=None):
         return _RELU(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(relu, (input,), out)
-    if out is not None:
-        return write_out(relu, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.relu(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'relu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(relu, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(relu, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.relu(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'relu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -126,12 +130,12 @@ def relu(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.threshold_backward(self_t.conj(), result, 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -157,7 +161,9 @@ def relu_(input):
         return _RELU_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(relu_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(relu_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -171,21 +177,24 @@ def relu_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_activation_piecewise.relu_(self_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_activation_piecewise.relu_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.threshold_backward(self_t.conj(), input, 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -261,19 +270,23 @@ def threshold(input, threshold, value, *, out=None):
         return _THRESHOLD(input, threshold, value, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(threshold_wrapper, (input, threshold, value), out)
-    if out is not None:
-        return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.threshold(self_, threshold, value)
-    except REFUSALS as error:
-        raise refusal(error, 'threshold', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(threshold_wrapper, (input, threshold, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.threshold(self_, threshold, value)
+        except REFUSALS as error:
+            raise refusal(error, 'threshold', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -292,13 +305,13 @@ def threshold(input, threshold, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.threshold_backward(self_t.conj(), self_p, threshold).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -329,7 +342,9 @@ def threshold_(input, threshold, value):
         return _THRESHOLD_(input, threshold, value)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(threshold_, (input, threshold, value))
+        if not flags & REDISPATCH:
+            return intercept(threshold_, (input, threshold, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -345,27 +360,30 @@ def threshold_(input, threshold, value):
         fn.saved_threshold = threshold
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_piecewise.threshold(self_, threshold, value)
-    except REFUSALS as error:
-        raise refusal(error, 'threshold', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_piecewise.threshold(self_, threshold, value)
+        except REFUSALS as error:
+            raise refusal(error, 'threshold', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.threshold_backward(self_t.conj(), self_p, threshold).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -396,19 +414,23 @@ def threshold_backward(grad_output, self, threshold):
         return _THRESHOLD_BACKWARD(grad_output, self, threshold)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(threshold_backward, (grad_output, self, threshold))
-    if grad_output_.dtype is not self_.dtype:
-        grad_output_, self_ = promote((grad_output, self,), ())
-    try:
-        result_ = kernels_activation_piecewise.threshold_backward(grad_output_, self_, threshold)
-    except REFUSALS as error:
-        raise refusal(error, 'threshold_backward', grad_output_, self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(threshold_backward, (grad_output, self, threshold))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
+        try:
+            result_ = kernels_activation_piecewise.threshold_backward(grad_output_, self_, threshold)
+        except REFUSALS as error:
+            raise refusal(error, 'threshold_backward', grad_output_, self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -429,13 +451,13 @@ def threshold_backward(grad_output, self, threshold):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: threshold_backward(grad_output_t, self_p, threshold)
                 result_tangent = ops.threshold_backward(grad_output_t, self_p, threshold)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -467,19 +489,23 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
         return _HARDTANH(input, min_val, max_val, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardtanh, (input, min_val, max_val), out)
-    if out is not None:
-        return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
-    except REFUSALS as error:
-        raise refusal(error, 'hardtanh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardtanh, (input, min_val, max_val), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
+        except REFUSALS as error:
+            raise refusal(error, 'hardtanh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -499,13 +525,13 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.hardtanh_backward(self_t.conj(), self_p, min_val, max_val).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -533,7 +559,9 @@ def hardtanh_(input, min_val=-1, max_val=1):
         return _HARDTANH_(input, min_val, max_val)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardtanh_, (input, min_val, max_val))
+        if not flags & REDISPATCH:
+            return intercept(hardtanh_, (input, min_val, max_val))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -550,27 +578,30 @@ def hardtanh_(input, min_val=-1, max_val=1):
         fn.saved_max_val = max_val
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
-    except REFUSALS as error:
-        raise refusal(error, 'hardtanh', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
+        except REFUSALS as error:
+            raise refusal(error, 'hardtanh', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.hardtanh_backward(self_t.conj(), self_p, min_val, max_val).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -601,14 +632,18 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
         return _HARDTANH_BACKWARD(grad_output, self, min_val, max_val)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardtanh_backward, (grad_output, self, min_val, max_val))
-    result_ = kernels_activation_piecewise.hardtanh_backward(grad_output_, self_, min_val, max_val)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardtanh_backward, (grad_output, self, min_val, max_val))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.hardtanh_backward(grad_output_, self_, min_val, max_val)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -630,13 +665,13 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: hardtanh_backward(grad_output_t, self_p, min_val, max_val)
                 result_tangent = ops.hardtanh_backward(grad_output_t, self_p, min_val, max_val)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -668,19 +703,23 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
         return _ELU(input, alpha, scale, input_scale, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(elu, (input, alpha, scale, input_scale), out)
-    if out is not None:
-        return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
-    try:
-        result_ = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
-    except REFUSALS as error:
-        raise refusal(error, 'elu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(elu, (input, alpha, scale, input_scale), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
+        try:
+            result_ = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
+        except REFUSALS as error:
+            raise refusal(error, 'elu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -701,13 +740,13 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.elu_backward(self_t.conj(), alpha, scale, input_scale, False, self_p).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -739,7 +778,9 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
         return _ELU_(input, alpha, scale, input_scale)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(elu_, (input, alpha, scale, input_scale))
+        if not flags & REDISPATCH:
+            return intercept(elu_, (input, alpha, scale, input_scale))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -756,25 +797,28 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
         fn.saved_input_scale = input_scale
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
-    except REFUSALS as error:
-        raise refusal(error, 'elu', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
+        except REFUSALS as error:
+            raise refusal(error, 'elu', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: elu_backward(self_t, alpha, scale, input_scale, True, result)
                 result_tangent = ops.elu_backward(self_t, alpha, scale, input_scale, True, input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -805,14 +849,18 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         return _ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(elu_backward, (grad_output, alpha, scale, input_scale, is_result, self_or_result))
-    result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(elu_backward, (grad_output, alpha, scale, input_scale, is_result, self_or_result))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -838,7 +886,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         grad_output_t = tangent_of(grad_output)
         self_or_result_t = tangent_of(self_or_result)
         if grad_output_t is not None or self_or_result_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -849,7 +897,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
                 # result: elu_backward(grad_output_t, alpha, scale, input_scale, is_result, self_or_result_p) + self_or_result_t * grad_output_p * elu_second(self_or_result_p, alpha, scale, input_scale, is_result)
                 result_tangent = ops.elu_backward(grad_output_t, alpha, scale, input_scale, is_result, self_or_result_p) + self_or_result_t * grad_output_p * elu_second(self_or_result_p, alpha, scale, input_scale, is_result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -927,19 +975,23 @@ def celu(input, alpha=1.0, *, out=None):
         return _CELU(input, alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(celu, (input, alpha), out)
-    if out is not None:
-        return write_out(celu, (input, alpha), out, "same_dtype")
-    try:
-        result_ = kernels_activation_smooth.celu(self_, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'celu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(celu, (input, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(celu, (input, alpha), out, "same_dtype")
+        try:
+            result_ = kernels_activation_smooth.celu(self_, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'celu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -958,13 +1010,13 @@ def celu(input, alpha=1.0, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.elu_backward(self_t.conj(), alpha, 1, 1.0 / alpha, False, self_p).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -996,7 +1048,9 @@ def celu_(input, alpha=1.0):
         return _CELU_(input, alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(celu_, (input, alpha))
+        if not flags & REDISPATCH:
+            return intercept(celu_, (input, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1011,25 +1065,28 @@ def celu_(input, alpha=1.0):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_activation_smooth.celu(self_, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'celu', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_smooth.celu(self_, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'celu', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: elu_backward(self_t, alpha, 1, 1.0 / alpha, True, result)
                 result_tangent = ops.elu_backward(self_t, alpha, 1, 1.0 / alpha, True, input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1059,19 +1116,23 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
         return _LEAKY_RELU(input, negative_slope, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(leaky_relu, (input, negative_slope), out)
-    if out is not None:
-        return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
-    except REFUSALS as error:
-        raise refusal(error, 'leaky_relu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(leaky_relu, (input, negative_slope), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
+        except REFUSALS as error:
+            raise refusal(error, 'leaky_relu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1090,13 +1151,13 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.leaky_relu_backward(self_t.conj(), self_p, negative_slope, False).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1128,7 +1189,9 @@ def leaky_relu_(input, negative_slope=0.01):
         return _LEAKY_RELU_(input, negative_slope)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(leaky_relu_, (input, negative_slope))
+        if not flags & REDISPATCH:
+            return intercept(leaky_relu_, (input, negative_slope))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1143,25 +1206,28 @@ def leaky_relu_(input, negative_slope=0.01):
         fn.saved_negative_slope = negative_slope
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
-    except REFUSALS as error:
-        raise refusal(error, 'leaky_relu', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
+        except REFUSALS as error:
+            raise refusal(error, 'leaky_relu', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: leaky_relu_backward(self_t, result, negative_slope, True)
                 result_tangent = ops.leaky_relu_backward(self_t, input, negative_slope, True)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1192,14 +1258,18 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
         return _LEAKY_RELU_BACKWARD(grad_output, self, negative_slope, self_is_result)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(leaky_relu_backward, (grad_output, self, negative_slope, self_is_result))
-    result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(leaky_relu_backward, (grad_output, self, negative_slope, self_is_result))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1221,13 +1291,13 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: leaky_relu_backward(grad_output_t, self_p, negative_slope, self_is_result)
                 result_tangent = ops.leaky_relu_backward(grad_output_t, self_p, negative_slope, self_is_result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1280,14 +1350,18 @@ def _prelu_kernel(input, weight):
         return __PRELU_KERNEL(input, weight)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_prelu_kernel, (input, weight))
-    result_ = kernels_activation_piecewise.prelu(self_, weight_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_prelu_kernel, (input, weight))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.prelu(self_, weight_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1308,7 +1382,7 @@ def _prelu_kernel(input, weight):
         self_t = tangent_of(input)
         weight_t = tangent_of(weight)
         if self_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1319,7 +1393,7 @@ def _prelu_kernel(input, weight):
                 # result: where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
                 result_tangent = ops.where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1352,10 +1426,15 @@ def _prelu_kernel_backward(grad_output, self, weight):
         return __PRELU_KERNEL_BACKWARD(grad_output, self, weight)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_prelu_kernel_backward, (grad_output, self, weight))
-    result0_, result1_ = kernels_activation_piecewise.prelu_backward(grad_output_, self_, weight_)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(_prelu_kernel_backward, (grad_output, self, weight))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_activation_piecewise.prelu_backward(grad_output_, self_, weight_)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1380,7 +1459,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
         weight_t = tangent_of(weight)
         self_t = tangent_of(self)
         if grad_output_t is not None or weight_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -1396,7 +1475,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
                 # result1: where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
                 result1_tangent = ops.where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
     if flags & INFERENCE:
@@ -1427,19 +1506,23 @@ def hardsigmoid(input, *, out=None):
         return _HARDSIGMOID(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardsigmoid, (input,), out)
-    if out is not None:
-        return write_out(hardsigmoid, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.hardsigmoid(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'hardsigmoid', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardsigmoid, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hardsigmoid, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.hardsigmoid(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'hardsigmoid', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1457,13 +1540,13 @@ def hardsigmoid(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.hardsigmoid_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1489,7 +1572,9 @@ def hardsigmoid_(input):
         return _HARDSIGMOID_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardsigmoid_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(hardsigmoid_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1504,27 +1589,30 @@ def hardsigmoid_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_piecewise.hardsigmoid(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'hardsigmoid', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_piecewise.hardsigmoid(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'hardsigmoid', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.hardsigmoid_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1553,14 +1641,18 @@ def hardsigmoid_backward(grad_output, self):
         return _HARDSIGMOID_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardsigmoid_backward, (grad_output, self))
-    result_ = kernels_activation_piecewise.hardsigmoid_backward(grad_output_, self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardsigmoid_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.hardsigmoid_backward(grad_output_, self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1580,13 +1672,13 @@ def hardsigmoid_backward(grad_output, self):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: hardsigmoid_backward(grad_output_t, self_p)
                 result_tangent = ops.hardsigmoid_backward(grad_output_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1616,16 +1708,20 @@ def hardswish(input, *, out=None):
         return _HARDSWISH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardswish, (input,), out)
-    if out is not None:
-        return write_out(hardswish, (input,), out, "same_dtype shared")
-    result_ = kernels_activation_piecewise.hardswish(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardswish, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hardswish, (input,), out, "same_dtype shared")
+        result_ = kernels_activation_piecewise.hardswish(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1643,13 +1739,13 @@ def hardswish(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.hardswish_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1675,7 +1771,9 @@ def hardswish_(input):
         return _HARDSWISH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardswish_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(hardswish_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1690,23 +1788,26 @@ def hardswish_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    write_inplace(self_, kernels_activation_piecewise.hardswish(self_))
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_activation_piecewise.hardswish(self_))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.hardswish_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1735,14 +1836,18 @@ def hardswish_backward(grad_output, self):
         return _HARDSWISH_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardswish_backward, (grad_output, self))
-    result_ = kernels_activation_piecewise.hardswish_backward(grad_output_, self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardswish_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.hardswish_backward(grad_output_, self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1764,7 +1869,7 @@ def hardswish_backward(grad_output, self):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -1775,7 +1880,7 @@ def hardswish_backward(grad_output, self):
                 # result: hardswish_backward(grad_output_t, self_p) + hardswish_double_backward(self_t * grad_output_p, self_p)
                 result_tangent = ops.hardswish_backward(grad_output_t, self_p) + hardswish_double_backward(self_t * grad_output_p, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1807,19 +1912,23 @@ def hardshrink(input, lambd=0.5, *, out=None):
         return _HARDSHRINK(input, lambd, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardshrink, (input, lambd), out)
-    if out is not None:
-        return write_out(hardshrink, (input, lambd), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.hardshrink(self_, lambd)
-    except REFUSALS as error:
-        raise refusal(error, 'hardshrink', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardshrink, (input, lambd), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hardshrink, (input, lambd), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.hardshrink(self_, lambd)
+        except REFUSALS as error:
+            raise refusal(error, 'hardshrink', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1838,13 +1947,13 @@ def hardshrink(input, lambd=0.5, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.hardshrink_backward(self_t.conj(), self_p, lambd).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1877,14 +1986,18 @@ def hardshrink_backward(grad_out, self, lambd):
         return _HARDSHRINK_BACKWARD(grad_out, self, lambd)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hardshrink_backward, (grad_out, self, lambd))
-    result_ = kernels_activation_piecewise.shrink_backward(grad_out_, self_, lambd)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hardshrink_backward, (grad_out, self, lambd))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.shrink_backward(grad_out_, self_, lambd)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1905,13 +2018,13 @@ def hardshrink_backward(grad_out, self, lambd):
     if flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         if grad_out_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: hardshrink_backward(grad_out_t, self_p, lambd)
                 result_tangent = ops.hardshrink_backward(grad_out_t, self_p, lambd)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1943,19 +2056,23 @@ def softshrink(input, lambd=0.5, *, out=None):
         return _SOFTSHRINK(input, lambd, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(softshrink, (input, lambd), out)
-    if out is not None:
-        return write_out(softshrink, (input, lambd), out, "same_dtype")
-    try:
-        result_ = kernels_activation_piecewise.softshrink(self_, lambd)
-    except REFUSALS as error:
-        raise refusal(error, 'softshrink', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(softshrink, (input, lambd), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(softshrink, (input, lambd), out, "same_dtype")
+        try:
+            result_ = kernels_activation_piecewise.softshrink(self_, lambd)
+        except REFUSALS as error:
+            raise refusal(error, 'softshrink', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1974,13 +2091,13 @@ def softshrink(input, lambd=0.5, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.softshrink_backward(self_t.conj(), self_p, lambd).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2013,14 +2130,18 @@ def softshrink_backward(grad_output, self, lambd):
         return _SOFTSHRINK_BACKWARD(grad_output, self, lambd)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(softshrink_backward, (grad_output, self, lambd))
-    result_ = kernels_activation_piecewise.shrink_backward(grad_output_, self_, lambd)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(softshrink_backward, (grad_output, self, lambd))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_piecewise.shrink_backward(grad_output_, self_, lambd)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2041,13 +2162,13 @@ def softshrink_backward(grad_output, self, lambd):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: softshrink_backward(grad_output_t, self_p, lambd)
                 result_tangent = ops.softshrink_backward(grad_output_t, self_p, lambd)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2079,19 +2200,23 @@ def gelu(input, *, approximate='none', out=None):
         return _GELU(input, approximate=approximate, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gelu, (input, approximate), out)
-    if out is not None:
-        return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
-    try:
-        result_ = kernels_activation_smooth.gelu(self_, approximate)
-    except REFUSALS as error:
-        raise refusal(error, 'gelu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(gelu, (input, approximate), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
+        try:
+            result_ = kernels_activation_smooth.gelu(self_, approximate)
+        except REFUSALS as error:
+            raise refusal(error, 'gelu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2110,17 +2235,20 @@ def gelu(input, *, approximate='none', out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.gelu_backward(self_t.conj(), self_p, approximate=approximate).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+gelu.keyword_only = ("approximate",)
 
 
 _GELU = GuardedOverload("gelu", ((
@@ -2144,7 +2272,9 @@ def gelu_(input, *, approximate='none'):
         return _GELU_(input, approximate=approximate)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gelu_, (input, approximate))
+        if not flags & REDISPATCH:
+            return intercept(gelu_, (input, approximate))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2160,29 +2290,35 @@ def gelu_(input, *, approximate='none'):
         fn.saved_approximate = approximate
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_smooth.gelu(self_, approximate)
-    except REFUSALS as error:
-        raise refusal(error, 'gelu', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_smooth.gelu(self_, approximate)
+        except REFUSALS as error:
+            raise refusal(error, 'gelu', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.gelu_backward(self_t.conj(), self_p, approximate=approximate).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+gelu_.keyword_only = ("approximate",)
 
 
 _GELU_ = GuardedOverload("gelu_", ((
@@ -2212,19 +2348,23 @@ def gelu_backward(grad_output, self, *, approximate='none'):
         return _GELU_BACKWARD(grad_output, self, approximate=approximate)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gelu_backward, (grad_output, self, approximate))
-    if grad_output_.dtype is not self_.dtype:
-        grad_output_, self_ = promote((grad_output, self,), ())
-    try:
-        result_ = kernels_activation_smooth.gelu_backward(grad_output_, self_, approximate)
-    except REFUSALS as error:
-        raise refusal(error, 'gelu_backward', grad_output_, self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(gelu_backward, (grad_output, self, approximate))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
+        try:
+            result_ = kernels_activation_smooth.gelu_backward(grad_output_, self_, approximate)
+        except REFUSALS as error:
+            raise refusal(error, 'gelu_backward', grad_output_, self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2247,7 +2387,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -2258,11 +2398,14 @@ def gelu_backward(grad_output, self, *, approximate='none'):
                 # result: gelu_backward(grad_output_t, self_p, approximate=approximate) + self_t * grad_output_p * gelu_second(self_p, approximate)
                 result_tangent = ops.gelu_backward(grad_output_t, self_p, approximate=approximate) + self_t * grad_output_p * gelu_second(self_p, approximate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+gelu_backward.keyword_only = ("approximate",)
 
 
 _GELU_BACKWARD = GuardedOverload("gelu_backward", ((
@@ -2288,19 +2431,23 @@ def silu(input, *, out=None):
         return _SILU(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(silu, (input,), out)
-    if out is not None:
-        return write_out(silu, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_activation_smooth.silu(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'silu', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(silu, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(silu, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_activation_smooth.silu(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'silu', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2318,13 +2465,13 @@ def silu(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.silu_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2350,7 +2497,9 @@ def silu_(input):
         return _SILU_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(silu_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(silu_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2365,27 +2514,30 @@ def silu_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_smooth.silu(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'silu', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_smooth.silu(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'silu', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.silu_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -2414,19 +2566,23 @@ def silu_backward(grad_output, self):
         return _SILU_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(silu_backward, (grad_output, self))
-    if grad_output_.dtype is not self_.dtype:
-        grad_output_, self_ = promote((grad_output, self,), ())
-    try:
-        result_ = kernels_activation_smooth.silu_backward(grad_output_, self_)
-    except REFUSALS as error:
-        raise refusal(error, 'silu_backward', grad_output_, self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(silu_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
+        try:
+            result_ = kernels_activation_smooth.silu_backward(grad_output_, self_)
+        except REFUSALS as error:
+            raise refusal(error, 'silu_backward', grad_output_, self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2448,7 +2604,7 @@ def silu_backward(grad_output, self):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -2459,7 +2615,7 @@ def silu_backward(grad_output, self):
                 # result: silu_backward(grad_output_t, self_p) + self_t.conj() * grad_output_p * silu_second(self_p.conj())
                 result_tangent = ops.silu_backward(grad_output_t, self_p) + self_t.conj() * grad_output_p * silu_second(self_p.conj())
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2489,19 +2645,23 @@ def mish(input, *, out=None):
         return _MISH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mish, (input,), out)
-    if out is not None:
-        return write_out(mish, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_activation_smooth.mish(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'mish', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mish, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mish, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_activation_smooth.mish(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'mish', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2519,13 +2679,13 @@ def mish(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.mish_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2551,7 +2711,9 @@ def mish_(input):
         return _MISH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mish_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(mish_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2566,27 +2728,30 @@ def mish_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_activation_smooth.mish(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'mish', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_activation_smooth.mish(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'mish', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mish_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -2615,14 +2780,18 @@ def mish_backward(grad_output, self):
         return _MISH_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mish_backward, (grad_output, self))
-    result_ = kernels_activation_smooth.mish_backward(grad_output_, self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mish_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_smooth.mish_backward(grad_output_, self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2644,7 +2813,7 @@ def mish_backward(grad_output, self):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -2655,7 +2824,7 @@ def mish_backward(grad_output, self):
                 # result: mish_backward(grad_output_t, self_p) + self_t * grad_output_p * mish_second(self_p)
                 result_tangent = ops.mish_backward(grad_output_t, self_p) + self_t * grad_output_p * mish_second(self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2687,19 +2856,23 @@ def softplus(input, beta=1, threshold=20, *, out=None):
         return _SOFTPLUS(input, beta, threshold, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(softplus, (input, beta, threshold), out)
-    if out is not None:
-        return write_out(softplus, (input, beta, threshold), out, "same_dtype")
-    try:
-        result_ = kernels_activation_smooth.softplus(self_, beta, threshold)
-    except REFUSALS as error:
-        raise refusal(error, 'softplus', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(softplus, (input, beta, threshold), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(softplus, (input, beta, threshold), out, "same_dtype")
+        try:
+            result_ = kernels_activation_smooth.softplus(self_, beta, threshold)
+        except REFUSALS as error:
+            raise refusal(error, 'softplus', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2719,13 +2892,13 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.softplus_backward(self_t.conj(), self_p, beta, threshold).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2758,14 +2931,18 @@ def softplus_backward(grad_output, self, beta, threshold):
         return _SOFTPLUS_BACKWARD(grad_output, self, beta, threshold)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(softplus_backward, (grad_output, self, beta, threshold))
-    result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(softplus_backward, (grad_output, self, beta, threshold))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2789,7 +2966,7 @@ def softplus_backward(grad_output, self, beta, threshold):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -2800,7 +2977,7 @@ def softplus_backward(grad_output, self, beta, threshold):
                 # result: softplus_backward(grad_output_t, self_p, beta, threshold) + self_t * grad_output_p * softplus_second(self_p, beta, threshold)
                 result_tangent = ops.softplus_backward(grad_output_t, self_p, beta, threshold) + self_t * grad_output_p * softplus_second(self_p, beta, threshold)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2855,10 +3032,15 @@ def log_sigmoid_forward(input):
         return _LOG_SIGMOID_FORWARD(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log_sigmoid_forward, (input,))
-    output_, buffer_ = kernels_activation_smooth.log_sigmoid_forward(self_)
-    output = None if output_ is None else ops.wrap(output_)
-    buffer = None if buffer_ is None else ops.wrap(buffer_)
+        if not flags & REDISPATCH:
+            return intercept(log_sigmoid_forward, (input,))
+        output, buffer = take_kernel()()
+        output_ = None if output is None else output._array
+        buffer_ = None if buffer is None else buffer._array
+    else:
+        output_, buffer_ = kernels_activation_smooth.log_sigmoid_forward(self_)
+        output = None if output_ is None else ops.wrap(output_)
+        buffer = None if buffer_ is None else ops.wrap(buffer_)
     if flags == GRAD_OFF:
         return log_sigmoid_forward_result((output, buffer))
     if not flags & GRAD_OFF:
@@ -2877,13 +3059,13 @@ def log_sigmoid_forward(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # output: log_sigmoid_backward(self_t, self_p, buffer)
                 output_tangent = ops.log_sigmoid_backward(self_t, self_p, buffer)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
     if flags & INFERENCE:
         mark_inference((output, buffer,))
@@ -2914,14 +3096,18 @@ def log_sigmoid_backward(grad_output, self, buffer):
         return _LOG_SIGMOID_BACKWARD(grad_output, self, buffer)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log_sigmoid_backward, (grad_output, self, buffer))
-    result_ = kernels_activation_smooth.log_sigmoid_backward(grad_output_, self_, buffer_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(log_sigmoid_backward, (grad_output, self, buffer))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_smooth.log_sigmoid_backward(grad_output_, self_, buffer_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2947,7 +3133,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -2958,7 +3144,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
                 # result: log_sigmoid_backward(grad_output_t, self_p, buffer) + self_t * grad_output_p * log_sigmoid_second(self_p)
                 result_tangent = ops.log_sigmoid_backward(grad_output_t, self_p, buffer) + self_t * grad_output_p * log_sigmoid_second(self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2987,16 +3173,20 @@ def glu(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(glu, (input, dim), out)
-    if out is not None:
-        return write_out(glu, (input, dim), out, "shared")
-    result_ = kernels_activation_smooth.glu(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(glu, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(glu, (input, dim), out, "shared")
+        result_ = kernels_activation_smooth.glu(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3015,13 +3205,13 @@ def glu(input, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: glu_jvp(self_t, self_p, dim)
                 result_tangent = glu_jvp(self_t, self_p, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3050,14 +3240,18 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
         return _GLU_BACKWARD(grad_output, self, dim, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(glu_backward, (grad_output, self, dim))
-    result_ = kernels_activation_smooth.glu_backward(grad_output_, self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(glu_backward, (grad_output, self, dim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_smooth.glu_backward(grad_output_, self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3080,7 +3274,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -3091,7 +3285,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
                 # result: glu_backward(grad_output_t, self_p, dim) + glu_double_backward(self_t, grad_output_p, self_p, dim)
                 result_tangent = ops.glu_backward(grad_output_t, self_p, dim) + glu_double_backward(self_t, grad_output_p, self_p, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3136,16 +3330,20 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
         return __SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_softmax, (input, dim, half_to_float), out)
-    if out is not None:
-        return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-    result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_softmax, (input, dim, half_to_float), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
+        result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3165,12 +3363,12 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: softmax_jvp(self_t, result, dim)
                 result_tangent = softmax_jvp(self_t, result, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3199,14 +3397,18 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_softmax_backward_data, (grad_output, output, dim, input_dtype))
-    result_ = kernels_activation_softmax.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_softmax_backward_data, (grad_output, output, dim, input_dtype))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_softmax.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3231,7 +3433,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -3242,7 +3444,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
                 # result: softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
                 result_tangent = softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3264,14 +3466,18 @@ def _safe_softmax(input, dim, dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_safe_softmax, (input, dim, dtype))
-    result_ = kernels_activation_softmax.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_safe_softmax, (input, dim, dtype))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_softmax.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3292,12 +3498,12 @@ def _safe_softmax(input, dim, dtype):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: softmax_jvp(self_t, result, dim)
                 result_tangent = softmax_jvp(self_t, result, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3336,16 +3542,20 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
         return __LOG_SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_log_softmax, (input, dim, half_to_float), out)
-    if out is not None:
-        return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-    result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_log_softmax, (input, dim, half_to_float), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
+        result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3365,12 +3575,12 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: log_softmax_jvp(self_t, result, dim)
                 result_tangent = log_softmax_jvp(self_t, result, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3399,14 +3609,18 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_log_softmax_backward_data, (grad_output, output, dim, input_dtype))
-    result_ = kernels_activation_softmax.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_log_softmax_backward_data, (grad_output, output, dim, input_dtype))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_activation_softmax.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3430,7 +3644,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -3441,7 +3655,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
                 # result: log_softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
                 result_tangent = log_softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -69,19 +69,23 @@ def complex(real, imag, *, out=None):
         return _COMPLEX(real, imag, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(complex, (real, imag), out)
-    if out is not None:
-        return write_out(complex, (real, imag), out, "same_dtype")
-    try:
-        result_ = kernels_complex.complex(real_, imag_)
-    except REFUSALS as error:
-        raise refusal(error, 'complex', real_, imag_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(complex, (real, imag), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(complex, (real, imag), out, "same_dtype")
+        try:
+            result_ = kernels_complex.complex(real_, imag_)
+        except REFUSALS as error:
+            raise refusal(error, 'complex', real_, imag_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -100,7 +104,7 @@ def complex(real, imag, *, out=None):
         real_t = tangent_of(real)
         imag_t = tangent_of(imag)
         if real_t is not None or imag_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if real_t is None:
                     real_t = zeros_for(real)
@@ -109,7 +113,7 @@ def complex(real, imag, *, out=None):
                 # result: complex(real_t, imag_t)
                 result_tangent = ops.complex(real_t, imag_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -140,19 +144,23 @@ def polar(abs, angle, *, out=None):
         return _POLAR(abs, angle, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(polar, (abs, angle), out)
-    if out is not None:
-        return write_out(polar, (abs, angle), out, "same_dtype")
-    try:
-        result_ = kernels_complex.polar(abs_, angle_)
-    except REFUSALS as error:
-        raise refusal(error, 'polar', abs_, angle_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(polar, (abs, angle), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(polar, (abs, angle), out, "same_dtype")
+        try:
+            result_ = kernels_complex.polar(abs_, angle_)
+        except REFUSALS as error:
+            raise refusal(error, 'polar', abs_, angle_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -172,7 +180,7 @@ def polar(abs, angle, *, out=None):
         abs_t = tangent_of(abs)
         angle_t = tangent_of(angle)
         if abs_t is not None or angle_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if abs_t is None:
                     abs_t = zeros_for(abs)
@@ -183,7 +191,7 @@ def polar(abs, angle, *, out=None):
                 # result: polar_jvp(abs_t, angle_t, abs_p, angle_p)
                 result_tangent = polar_jvp(abs_t, angle_t, abs_p, angle_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -214,19 +222,23 @@ def angle(input, *, out=None):
         return _ANGLE(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(angle, (input,), out)
-    if out is not None:
-        return write_out(angle, (input,), out)
-    try:
-        result_ = kernels_complex.angle(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'angle', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(angle, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(angle, (input,), out)
+        try:
+            result_ = kernels_complex.angle(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'angle', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -244,13 +256,13 @@ def angle(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: angle_jvp(self_t, self_p)
                 result_tangent = angle_jvp(self_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -303,14 +315,18 @@ def _conj(input):
         return __CONJ(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_conj, (input,))
-    result_ = kernels_complex.conj(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_conj, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_complex.conj(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -327,12 +343,12 @@ def _conj(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.conj()
                 result_tangent = self_t.conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -360,16 +376,20 @@ def _conj_copy(input, *, out=None):
         return __CONJ_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_conj_copy, (input,), out)
-    if out is not None:
-        return write_out(_conj_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_complex.conj(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_conj_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_conj_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_complex.conj(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -386,12 +406,12 @@ def _conj_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.conj()
                 result_tangent = self_t.conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -421,14 +441,18 @@ def _neg_view(input):
         return __NEG_VIEW(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_neg_view, (input,))
-    result_ = kernels_complex.neg_view(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_neg_view, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_complex.neg_view(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -445,12 +469,12 @@ def _neg_view(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: _neg_view(self_t)
                 result_tangent = ops._neg_view(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -478,16 +502,20 @@ def _neg_view_copy(input, *, out=None):
         return __NEG_VIEW_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_neg_view_copy, (input,), out)
-    if out is not None:
-        return write_out(_neg_view_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_complex.neg_view(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_neg_view_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_neg_view_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_complex.neg_view(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -504,12 +532,12 @@ def _neg_view_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: _neg_view(self_t)
                 result_tangent = ops._neg_view(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -564,19 +592,23 @@ def _conj_physical(input, *, out=None):
         return __CONJ_PHYSICAL(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_conj_physical, (input,), out)
-    if out is not None:
-        return write_out(_conj_physical, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_complex.conj_physical(self_)
-    except REFUSALS as error:
-        raise refusal(error, '_conj_physical', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_conj_physical, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_conj_physical, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_complex.conj_physical(self_)
+        except REFUSALS as error:
+            raise refusal(error, '_conj_physical', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -593,12 +625,12 @@ def _conj_physical(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.conj_physical()
                 result_tangent = self_t.conj_physical()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -628,7 +660,9 @@ def conj_physical_(input):
         return _CONJ_PHYSICAL_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(conj_physical_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(conj_physical_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -642,24 +676,27 @@ def conj_physical_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_complex.conj_physical(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'conj_physical', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_complex.conj_physical(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'conj_physical', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.conj_physical_()
                 result_tangent = self_t.conj_physical_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -779,14 +816,18 @@ def view_as_real(input):
         return _VIEW_AS_REAL(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(view_as_real, (input,))
-    result_ = kernels_complex.view_as_real(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_as_real, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_complex.view_as_real(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -803,12 +844,12 @@ def view_as_real(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: view_as_real(self_t)
                 result_tangent = ops.view_as_real(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -836,16 +877,20 @@ def view_as_real_copy(input, *, out=None):
         return _VIEW_AS_REAL_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(view_as_real_copy, (input,), out)
-    if out is not None:
-        return write_out(view_as_real_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_complex.view_as_real(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_as_real_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(view_as_real_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_complex.view_as_real(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -862,12 +907,12 @@ def view_as_real_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: view_as_real(self_t)
                 result_tangent = ops.view_as_real(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -897,14 +942,18 @@ def view_as_complex(input):
         return _VIEW_AS_COMPLEX(input)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(view_as_complex, (input,))
-    result_ = kernels_complex.view_as_complex(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_as_complex, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_complex.view_as_complex(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -921,12 +970,12 @@ def view_as_complex(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: view_as_complex(self_t)
                 result_tangent = ops.view_as_complex(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -954,16 +1003,20 @@ def view_as_complex_copy(input, *, out=None):
         return _VIEW_AS_COMPLEX_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(view_as_complex_copy, (input,), out)
-    if out is not None:
-        return write_out(view_as_complex_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_complex.view_as_complex(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_as_complex_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(view_as_complex_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_complex.view_as_complex(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -980,12 +1033,12 @@ def view_as_complex_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: view_as_complex(self_t)
                 result_tangent = ops.view_as_complex(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

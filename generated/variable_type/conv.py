@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -58,14 +58,18 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups))
-    result_ = kernels_conv_convolution.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_conv_convolution.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -96,7 +100,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         weight_t = tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if input_t is None:
                     input_t = zeros_for(input)
@@ -109,7 +113,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
                 # result: convolution_jvp(input_p, input_t, weight_p, weight_t, bias_t, stride, padding, dilation, transposed, output_padding, groups)
                 result_tangent = convolution_jvp(input_p, input_t, weight_p, weight_t, bias_t, stride, padding, dilation, transposed, output_padding, groups)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -133,11 +137,17 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(convolution_backward, (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask))
-    result0_, result1_, result2_ = kernels_conv_convolution.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(convolution_backward, (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_conv_convolution.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -172,7 +182,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
         input_t = tangent_of(input)
         weight_t = tangent_of(weight)
         if grad_output_t is not None or input_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -186,7 +196,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
                 # result0, result1, result2: convolution_backward_jvp(grad_output_p, grad_output_t, input_p, input_t, weight_p, weight_t, stride, padding, dilation, transposed, output_padding, groups, output_mask)
                 result0_tangent, result1_tangent, result2_tangent = convolution_backward_jvp(grad_output_p, grad_output_t, input_p, input_t, weight_p, weight_t, stride, padding, dilation, transposed, output_padding, groups, output_mask)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
@@ -309,14 +319,18 @@ def im2col(input, kernel_size, dilation, padding, stride):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(im2col, (input, kernel_size, dilation, padding, stride))
-    result_ = kernels_conv_convolution.im2col(self_, kernel_size, dilation, padding, stride)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(im2col, (input, kernel_size, dilation, padding, stride))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_conv_convolution.im2col(self_, kernel_size, dilation, padding, stride)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -339,12 +353,12 @@ def im2col(input, kernel_size, dilation, padding, stride):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.im2col(self_t, kernel_size, dilation, padding, stride)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -366,14 +380,18 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(col2im, (input, output_size, kernel_size, dilation, padding, stride))
-    result_ = kernels_conv_convolution.col2im(self_, output_size, kernel_size, dilation, padding, stride)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(col2im, (input, output_size, kernel_size, dilation, padding, stride))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_conv_convolution.col2im(self_, output_size, kernel_size, dilation, padding, stride)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -394,12 +412,12 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.col2im(self_t, output_size, kernel_size, dilation, padding, stride)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -38,20 +38,24 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     """zeros(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -63,20 +67,24 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     """ones(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -88,20 +96,24 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     """full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -113,20 +125,24 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     """empty.memory_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
-    if out is not None:
-        return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -138,18 +154,22 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
     """empty_strided(int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(empty_strided, (size, stride, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(empty_strided, (size, stride, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -161,18 +181,22 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
     """empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(empty_permuted, (size, physical_layout, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(empty_permuted, (size, physical_layout, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -184,18 +208,22 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(scalar_tensor, (s, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scalar_tensor, (s, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -214,18 +242,22 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(zeros_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(zeros_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -244,18 +276,22 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(ones_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ones_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -274,18 +310,22 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(empty_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(empty_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -304,18 +344,22 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -334,18 +378,22 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(new_zeros, (self, size, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(new_zeros, (self, size, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -364,18 +412,22 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(new_ones, (self, size, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(new_ones, (self, size, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -394,18 +446,22 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(new_empty, (self, size, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(new_empty, (self, size, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -424,18 +480,22 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(new_empty_strided, (self, size, stride, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(new_empty_strided, (self, size, stride, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -454,18 +514,22 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(new_full, (self, size, fill_value, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(new_full, (self, size, fill_value, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -477,20 +541,24 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     """arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -502,20 +570,24 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     """arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -527,20 +599,24 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -552,20 +628,24 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     """range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -577,20 +657,24 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     """range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -602,20 +686,24 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -634,20 +722,24 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -666,20 +758,24 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -698,20 +794,24 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -723,20 +823,24 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -755,20 +859,24 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -787,20 +895,24 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -819,20 +931,24 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -844,20 +960,24 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """eye(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -869,20 +989,24 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     """eye.m(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -894,18 +1018,22 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tril_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(tril_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -917,18 +1045,22 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(triu_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(triu_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -940,18 +1072,22 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
     """hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hann_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hann_window(window_length, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hann_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hann_window(window_length, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -963,18 +1099,22 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
     """hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hann_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hann_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hann_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hann_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -986,18 +1126,22 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
     """hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hamming_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hamming_window(window_length, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hamming_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hamming_window(window_length, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1009,18 +1153,22 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
     """hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hamming_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hamming_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hamming_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hamming_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1032,18 +1180,22 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
     """bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bartlett_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.bartlett_window(window_length, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bartlett_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.bartlett_window(window_length, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1055,18 +1207,22 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
     """bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bartlett_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.bartlett_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bartlett_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.bartlett_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1078,18 +1234,22 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
     """blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(blackman_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.blackman_window(window_length, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(blackman_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.blackman_window(window_length, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1101,18 +1261,22 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
     """blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(blackman_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.blackman_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(blackman_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.blackman_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1124,18 +1288,22 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
     """kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(kaiser_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.kaiser_window(window_length, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(kaiser_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.kaiser_window(window_length, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1147,18 +1315,22 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
     """kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(kaiser_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.kaiser_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(kaiser_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.kaiser_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1170,18 +1342,22 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
     """hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hamming_window_periodic_alpha, (window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hamming_window_alpha(window_length, periodic, alpha, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hamming_window_periodic_alpha, (window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hamming_window_alpha(window_length, periodic, alpha, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1193,18 +1369,22 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
     """hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hamming_window_periodic_alpha_beta, (window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.hamming_window_alpha_beta(window_length, periodic, alpha, beta, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hamming_window_periodic_alpha_beta, (window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.hamming_window_alpha_beta(window_length, periodic, alpha, beta, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1216,18 +1396,22 @@ def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin
     """kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(kaiser_window_beta, (window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_creation.kaiser_window_beta(window_length, periodic, beta, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(kaiser_window_beta, (window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_creation.kaiser_window_beta(window_length, periodic, beta, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -169,21 +169,25 @@ def add(input, other, *, alpha=1, out=None):
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(add, (input, other, alpha), out)
-    if out is not None:
-        return write_out(add, (input, other), out, alpha=alpha)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-    except REFUSALS as error:
-        raise refusal(error, 'add', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(add, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(add, (input, other), out, alpha=alpha)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+        except REFUSALS as error:
+            raise refusal(error, 'add', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -203,7 +207,7 @@ def add(input, other, *, alpha=1, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -212,11 +216,14 @@ def add(input, other, *, alpha=1, out=None):
                 # result: self_t + maybe_multiply(other_t, alpha)
                 result_tangent = self_t + maybe_multiply(other_t, alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+add.keyword_only = ("alpha",)
 
 
 _ADD_TENSOR = GuardedOverload("add", ((
@@ -242,7 +249,9 @@ def add_(input, other, *, alpha=1):
         return _ADD__TENSOR(input, other, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(add_, (input, other, alpha))
+        if not flags & REDISPATCH:
+            return intercept(add_, (input, other, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -258,10 +267,12 @@ def add_(input, other, *, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
@@ -278,9 +289,9 @@ def add_(input, other, *, alpha=1):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -289,9 +300,12 @@ def add_(input, other, *, alpha=1):
                 # result: self_t + maybe_multiply(other_t, alpha)
                 result_tangent = self_t + maybe_multiply(other_t, alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+add_.keyword_only = ("alpha",)
 
 
 _ADD__TENSOR = GuardedOverload("add_", ((
@@ -315,19 +329,23 @@ def add_Scalar(input, other, alpha, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(add_Scalar, (input, other, alpha), out)
-    if out is not None:
-        return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'add', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(add_Scalar, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'add', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -344,12 +362,12 @@ def add_Scalar(input, other, alpha, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.clone()
                 result_tangent = self_t.clone()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -367,7 +385,9 @@ def add__Scalar(input, other, alpha):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(add__Scalar, (input, other, alpha))
+        if not flags & REDISPATCH:
+            return intercept(add__Scalar, (input, other, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -381,24 +401,27 @@ def add__Scalar(input, other, alpha):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'add', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'add', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.clone()
                 result_tangent = self_t.clone()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -428,21 +451,25 @@ def sub(input, other, *, alpha=1, out=None):
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sub, (input, other, alpha), out)
-    if out is not None:
-        return write_out(sub, (input, other), out, alpha=alpha)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_numbers((input, other,), ())
-    try:
-        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-    except REFUSALS as error:
-        raise refusal(error, 'sub', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sub, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sub, (input, other), out, alpha=alpha)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_numbers((input, other,), ())
+        try:
+            result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+        except REFUSALS as error:
+            raise refusal(error, 'sub', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -462,7 +489,7 @@ def sub(input, other, *, alpha=1, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -471,11 +498,14 @@ def sub(input, other, *, alpha=1, out=None):
                 # result: self_t - maybe_multiply(other_t, alpha)
                 result_tangent = self_t - maybe_multiply(other_t, alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+sub.keyword_only = ("alpha",)
 
 
 _SUB_TENSOR = GuardedOverload("sub", ((
@@ -501,7 +531,9 @@ def sub_(input, other, *, alpha=1):
         return _SUB__TENSOR(input, other, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sub_, (input, other, alpha))
+        if not flags & REDISPATCH:
+            return intercept(sub_, (input, other, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -517,10 +549,12 @@ def sub_(input, other, *, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
@@ -537,9 +571,9 @@ def sub_(input, other, *, alpha=1):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -548,9 +582,12 @@ def sub_(input, other, *, alpha=1):
                 # result: self_t - maybe_multiply(other_t, alpha)
                 result_tangent = self_t - maybe_multiply(other_t, alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+sub_.keyword_only = ("alpha",)
 
 
 _SUB__TENSOR = GuardedOverload("sub_", ((
@@ -574,19 +611,23 @@ def sub_Scalar(input, other, alpha, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sub_Scalar, (input, other, alpha), out)
-    if out is not None:
-        return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'sub', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sub_Scalar, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'sub', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -603,12 +644,12 @@ def sub_Scalar(input, other, alpha, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.clone()
                 result_tangent = self_t.clone()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -626,7 +667,9 @@ def sub__Scalar(input, other, alpha):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sub__Scalar, (input, other, alpha))
+        if not flags & REDISPATCH:
+            return intercept(sub__Scalar, (input, other, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -640,24 +683,27 @@ def sub__Scalar(input, other, alpha):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'sub', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'sub', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.clone()
                 result_tangent = self_t.clone()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -679,21 +725,25 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rsub_Tensor, (input, other, alpha), out)
-    if out is not None:
-        return write_out(rsub_Tensor, (input, other, alpha), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_numbers((input, other,), ())
-    try:
-        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise_arithmetic.scaled(self_, alpha, other_))
-    except REFUSALS as error:
-        raise refusal(error, 'rsub', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rsub_Tensor, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rsub_Tensor, (input, other, alpha), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_numbers((input, other,), ())
+        try:
+            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise_arithmetic.scaled(self_, alpha, other_))
+        except REFUSALS as error:
+            raise refusal(error, 'rsub', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -713,7 +763,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -722,7 +772,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
                 # result: other_t - maybe_multiply(self_t, alpha)
                 result_tangent = other_t - maybe_multiply(self_t, alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -744,19 +794,23 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rsub_Scalar, (input, other, alpha), out)
-    if out is not None:
-        return write_out(rsub_Scalar, (input, other, alpha), out)
-    try:
-        result_ = kernels_elementwise_arithmetic.rsub_scalar(self_, other, alpha)
-    except REFUSALS as error:
-        raise refusal(error, 'rsub', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rsub_Scalar, (input, other, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rsub_Scalar, (input, other, alpha), out)
+        try:
+            result_ = kernels_elementwise_arithmetic.rsub_scalar(self_, other, alpha)
+        except REFUSALS as error:
+            raise refusal(error, 'rsub', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -774,12 +828,12 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = maybe_multiply(-self_t.conj(), alpha.conjugate()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -809,21 +863,25 @@ def mul(input, other, *, out=None):
         return _MUL_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mul, (input, other), out)
-    if out is not None:
-        return write_out(mul, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_exact((input, other,), ())
-    try:
-        result_ = self_ * other_
-    except REFUSALS as error:
-        raise refusal(error, 'mul', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mul, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mul, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_exact((input, other,), ())
+        try:
+            result_ = self_ * other_
+        except REFUSALS as error:
+            raise refusal(error, 'mul', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -846,7 +904,7 @@ def mul(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -857,7 +915,7 @@ def mul(input, other, *, out=None):
                 # result: other_t * self_p + self_t * other_p
                 result_tangent = other_t * self_p + self_t * other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -885,7 +943,9 @@ def mul_(input, other):
         return _MUL__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mul_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(mul_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -904,13 +964,15 @@ def mul_(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_, other_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.multiply(self_, other_, out=self_)
         except REFUSALS as error:
@@ -927,9 +989,9 @@ def mul_(input, other):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -939,7 +1001,7 @@ def mul_(input, other):
                 # result: other_t * self_p + self_t * other_p
                 result_tangent = other_t * self_p + self_t * other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -965,21 +1027,25 @@ def mul_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(mul_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(mul_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.mul_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'mul', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mul_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mul_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.mul_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'mul', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -997,12 +1063,12 @@ def mul_Scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t * other
                 result_tangent = ops.mul_Scalar(self_t, other)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1020,7 +1086,9 @@ def mul__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(mul__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(mul__Scalar, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1035,27 +1103,30 @@ def mul__Scalar(input, other):
         fn.saved_other = other
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.mul_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'mul', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.mul_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'mul', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t * other
                 result_tangent = ops.mul_Scalar(self_t, other)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1077,21 +1148,25 @@ def div_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(div_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float_exact((input, other,), ())
-    try:
-        result_ = self_ / other_
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(div_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(div_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float_exact((input, other,), ())
+        try:
+            result_ = self_ / other_
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1113,7 +1188,7 @@ def div_Tensor(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1123,7 +1198,7 @@ def div_Tensor(input, other, *, out=None):
                 # result: (self_t - other_t * result) / other_p
                 result_tangent = (self_t - other_t * result) / other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1141,7 +1216,9 @@ def div__Tensor(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div__Tensor, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(div__Tensor, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1159,10 +1236,12 @@ def div__Tensor(input, other):
         fn.saved_other = other if other._vc is None and not flags else save(other)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.true_divide(self_, other_, out=self_)
         except REFUSALS as error:
@@ -1179,9 +1258,9 @@ def div__Tensor(input, other):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1191,7 +1270,7 @@ def div__Tensor(input, other):
                 # result: (self_t - other_t * result) / other_p
                 result_tangent = (self_t - other_t * input) / other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1211,21 +1290,25 @@ def div_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(div_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.div_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(div_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(div_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.div_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1243,12 +1326,12 @@ def div_Scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t / other
                 result_tangent = ops.div_Scalar(self_t, other)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1266,7 +1349,9 @@ def div__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(div__Scalar, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1281,27 +1366,30 @@ def div__Scalar(input, other):
         fn.saved_other = other
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.div_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.div_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t / other
                 result_tangent = ops.div_Scalar(self_t, other)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1322,21 +1410,25 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div_Tensor_mode, (input, other, rounding_mode), out)
-    if out is not None:
-        return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_exact((input, other,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(div_Tensor_mode, (input, other, rounding_mode), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_exact((input, other,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1359,7 +1451,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1370,7 +1462,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
                 # result: div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
                 result_tangent = div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1388,7 +1480,9 @@ def div__Tensor_mode(input, other, rounding_mode):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div__Tensor_mode, (input, other, rounding_mode))
+        if not flags & REDISPATCH:
+            return intercept(div__Tensor_mode, (input, other, rounding_mode))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1407,26 +1501,29 @@ def div__Tensor_mode(input, other, rounding_mode):
         fn.saved_rounding_mode = rounding_mode
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_exact((input, other,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_exact((input, other,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1436,7 +1533,7 @@ def div__Tensor_mode(input, other, rounding_mode):
                 # result: div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
                 result_tangent = div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1456,21 +1553,25 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div_Scalar_mode, (input, other, rounding_mode), out)
-    if out is not None:
-        return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(div_Scalar_mode, (input, other, rounding_mode), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1489,12 +1590,12 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = div_mode_self_backward(self_t.conj(), other, rounding_mode).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1512,7 +1613,9 @@ def div__Scalar_mode(input, other, rounding_mode):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(div__Scalar_mode, (input, other, rounding_mode))
+        if not flags & REDISPATCH:
+            return intercept(div__Scalar_mode, (input, other, rounding_mode))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1528,27 +1631,30 @@ def div__Scalar_mode(input, other, rounding_mode):
         fn.saved_rounding_mode = rounding_mode
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
-    except REFUSALS as error:
-        raise refusal(error, 'div', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = div_mode_self_backward(self_t.conj(), other, rounding_mode).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1570,21 +1676,25 @@ def floor_divide(input, other, *, out=None):
         return _FLOOR_DIVIDE(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(floor_divide, (input, other), out)
-    if out is not None:
-        return write_out(floor_divide, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_exact((input, other,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.floor_divide(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'floor_divide', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(floor_divide, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(floor_divide, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_exact((input, other,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.floor_divide(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'floor_divide', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -1615,21 +1725,26 @@ def floor_divide_(self, other):
         return _FLOOR_DIVIDE__TENSOR(self, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(floor_divide_, (self, other))
+        if not flags & REDISPATCH:
+            return intercept(floor_divide_, (self, other))
+        call = take_kernel()
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, other,))
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote_exact((self, other,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.floor_divide(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'floor_divide', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote_exact((self, other,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.floor_divide(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'floor_divide', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Tensor", (self, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide_", (self, other,))
     return self
 
@@ -1651,21 +1766,25 @@ def floor_divide_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(floor_divide_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(floor_divide_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'floor_divide', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(floor_divide_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(floor_divide_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'floor_divide', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide.Scalar", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1686,21 +1805,26 @@ def floor_divide__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(floor_divide__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(floor_divide__Scalar, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input,))
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'floor_divide', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'floor_divide', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Scalar", (input,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide_", (input,))
     return input
 
@@ -1720,21 +1844,25 @@ def remainder_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(remainder_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(remainder_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'remainder', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(remainder_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(remainder_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'remainder', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1751,12 +1879,12 @@ def remainder_Scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1774,7 +1902,9 @@ def remainder__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(remainder__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(remainder__Scalar, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1788,27 +1918,30 @@ def remainder__Scalar(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'remainder', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'remainder', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1829,21 +1962,25 @@ def remainder_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(remainder_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(remainder_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.remainder(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'remainder', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(remainder_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(remainder_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.remainder(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'remainder', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1865,7 +2002,7 @@ def remainder_Tensor(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1876,7 +2013,7 @@ def remainder_Tensor(input, other, *, out=None):
                 # result: self_t - other_t * self_p.div(other_p, rounding_mode='floor')
                 result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='floor')
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1894,7 +2031,9 @@ def remainder__Tensor(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(remainder__Tensor, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(remainder__Tensor, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1912,26 +2051,29 @@ def remainder__Tensor(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.remainder(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'remainder', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.remainder(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'remainder', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1941,7 +2083,7 @@ def remainder__Tensor(input, other):
                 # result: self_t - other_t * self_p.div(other_p, rounding_mode='floor')
                 result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='floor')
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1957,21 +2099,25 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(remainder_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(remainder_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = kernels_elementwise_arithmetic.remainder_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'remainder', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(remainder_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(remainder_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = kernels_elementwise_arithmetic.remainder_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'remainder', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -1996,21 +2142,25 @@ def fmod_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fmod_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(fmod_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        result_ = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'fmod', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fmod_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fmod_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            result_ = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'fmod', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2027,12 +2177,12 @@ def fmod_Scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2050,7 +2200,9 @@ def fmod__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fmod__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(fmod__Scalar, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2064,27 +2216,30 @@ def fmod__Scalar(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
-        self_, = promote((input,), (other,))
-    try:
-        changed = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'fmod', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+            self_, = promote((input,), (other,))
+        try:
+            changed = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'fmod', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -2105,21 +2260,25 @@ def fmod_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fmod_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(fmod_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.fmod(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'fmod', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fmod_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fmod_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.fmod(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'fmod', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2141,7 +2300,7 @@ def fmod_Tensor(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2152,7 +2311,7 @@ def fmod_Tensor(input, other, *, out=None):
                 # result: self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
                 result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2170,7 +2329,9 @@ def fmod__Tensor(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fmod__Tensor, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(fmod__Tensor, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2188,26 +2349,29 @@ def fmod__Tensor(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.fmod(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'fmod', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.fmod(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'fmod', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2217,7 +2381,7 @@ def fmod__Tensor(input, other):
                 # result: self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
                 result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -2237,21 +2401,25 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(pow_Tensor_Scalar, (input, exponent), out)
-    if out is not None:
-        return write_out(pow_Tensor_Scalar, (input, exponent), out)
-    if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
-        self_, = promote((input,), (exponent,))
-    try:
-        result_ = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
-    except REFUSALS as error:
-        raise refusal(error, 'pow', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(pow_Tensor_Scalar, (input, exponent), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(pow_Tensor_Scalar, (input, exponent), out)
+        if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
+            self_, = promote((input,), (exponent,))
+        try:
+            result_ = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
+        except REFUSALS as error:
+            raise refusal(error, 'pow', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2270,13 +2438,13 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = pow_backward(self_t.conj(), self_p, exponent).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2299,21 +2467,25 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(pow_Tensor_Tensor, (input, exponent), out)
-    if out is not None:
-        return write_out(pow_Tensor_Tensor, (input, exponent), out)
-    if self_.dtype is not exponent_.dtype:
-        self_, exponent_ = promote((input, exponent,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.pow(self_, exponent_)
-    except REFUSALS as error:
-        raise refusal(error, 'pow', self_, exponent_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(pow_Tensor_Tensor, (input, exponent), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(pow_Tensor_Tensor, (input, exponent), out)
+        if self_.dtype is not exponent_.dtype:
+            self_, exponent_ = promote((input, exponent,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.pow(self_, exponent_)
+        except REFUSALS as error:
+            raise refusal(error, 'pow', self_, exponent_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2336,7 +2508,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
         self_t = tangent_of(input)
         exponent_t = tangent_of(exponent)
         if self_t is not None or exponent_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2347,7 +2519,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
                 # result: pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
                 result_tangent = pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2365,7 +2537,9 @@ def pow__Scalar(self, exponent):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(pow__Scalar, (self, exponent))
+        if not flags & REDISPATCH:
+            return intercept(pow__Scalar, (self, exponent))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2381,30 +2555,33 @@ def pow__Scalar(self, exponent):
         fn.saved_exponent = exponent
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(self)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
-        self_, = promote((self,), (exponent,))
-    try:
-        changed = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
-    except REFUSALS as error:
-        raise refusal(error, 'pow', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
+            self_, = promote((self,), (exponent,))
+        try:
+            changed = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
+        except REFUSALS as error:
+            raise refusal(error, 'pow', self_) from None
+        write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = pow_backward(self_t.conj(), self_p, exponent).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -2420,7 +2597,9 @@ def pow__Tensor(self, exponent):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(pow__Tensor, (self, exponent))
+        if not flags & REDISPATCH:
+            return intercept(pow__Tensor, (self, exponent))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2438,27 +2617,30 @@ def pow__Tensor(self, exponent):
         fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         exponent_t = tangent_of(exponent)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(self)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not exponent_.dtype:
-        self_, exponent_ = promote((self, exponent,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.pow(self_, exponent_)
-    except REFUSALS as error:
-        raise refusal(error, 'pow', self_, exponent_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not exponent_.dtype:
+            self_, exponent_ = promote((self, exponent,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.pow(self_, exponent_)
+        except REFUSALS as error:
+            raise refusal(error, 'pow', self_, exponent_) from None
+        write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
         fn.saved_result = (SavedVariable(self, 0)) if needs_exponent else None
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or exponent_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -2468,7 +2650,7 @@ def pow__Tensor(self, exponent):
                 # result: pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
                 result_tangent = pow_jvp(self_t, exponent_t, self_p, exponent_p, self)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -2488,21 +2670,25 @@ def pow_Scalar(input, exponent, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(pow_Scalar, (input, exponent), out)
-    if out is not None:
-        return write_out(pow_Scalar, (input, exponent), out)
-    if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        exponent_, = promote((exponent,), (input,))
-    try:
-        result_ = kernels_elementwise_arithmetic.pow_of_scalar(input, exponent_)
-    except REFUSALS as error:
-        raise refusal(error, 'pow', exponent_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(pow_Scalar, (input, exponent), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(pow_Scalar, (input, exponent), out)
+        if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            exponent_, = promote((exponent,), (input,))
+        try:
+            result_ = kernels_elementwise_arithmetic.pow_of_scalar(input, exponent_)
+        except REFUSALS as error:
+            raise refusal(error, 'pow', exponent_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2522,13 +2708,13 @@ def pow_Scalar(input, exponent, *, out=None):
     if flags & FORWARD_AD:
         exponent_t = tangent_of(exponent)
         if exponent_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 exponent_p = exponent
                 # result: auto_element_wise
                 result_tangent = pow_backward_exponent(exponent_t.conj(), input, exponent_p, result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2556,21 +2742,25 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
         return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addcmul, (input, tensor1, tensor2, value), out)
-    if out is not None:
-        return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
-    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addcmul, (input, tensor1, tensor2, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
+        if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
+        except REFUSALS as error:
+            raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2596,7 +2786,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2609,11 +2799,14 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
                 # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
                 result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addcmul.keyword_only = ("value",)
 
 
 _ADDCMUL = GuardedOverload("addcmul", ((
@@ -2637,7 +2830,9 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         return _ADDCMUL_(input, tensor1, tensor2, value=value)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addcmul_, (input, tensor1, tensor2, value))
+        if not flags & REDISPATCH:
+            return intercept(addcmul_, (input, tensor1, tensor2, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2658,24 +2853,27 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         fn.saved_value = value
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
-    written = self_
-    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
+        except REFUSALS as error:
+            raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2688,9 +2886,12 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
                 # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
                 result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addcmul_.keyword_only = ("value",)
 
 
 _ADDCMUL_ = GuardedOverload("addcmul_", ((
@@ -2720,21 +2921,25 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
         return _ADDCDIV(input, tensor1, tensor2, value=value, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addcdiv, (input, tensor1, tensor2, value), out)
-    if out is not None:
-        return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
-    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addcdiv, (input, tensor1, tensor2, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
+        if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
+        except REFUSALS as error:
+            raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2760,7 +2965,7 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2773,11 +2978,14 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
                 # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
                 result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addcdiv.keyword_only = ("value",)
 
 
 _ADDCDIV = GuardedOverload("addcdiv", ((
@@ -2801,7 +3009,9 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         return _ADDCDIV_(input, tensor1, tensor2, value=value)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addcdiv_, (input, tensor1, tensor2, value))
+        if not flags & REDISPATCH:
+            return intercept(addcdiv_, (input, tensor1, tensor2, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2822,24 +3032,27 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         fn.saved_value = value
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
-    written = self_
-    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
+        except REFUSALS as error:
+            raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2852,9 +3065,12 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
                 # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
                 result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addcdiv_.keyword_only = ("value",)
 
 
 _ADDCDIV_ = GuardedOverload("addcdiv_", ((
@@ -2881,21 +3097,25 @@ def sin(input, *, out=None):
         return _SIN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sin, (input,), out)
-    if out is not None:
-        return write_out(sin, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.sin(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sin', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sin, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sin, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.sin(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sin', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2913,13 +3133,13 @@ def sin(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.cos().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2945,7 +3165,9 @@ def sin_(input):
         return _SIN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sin_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sin_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2960,12 +3182,14 @@ def sin_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.sin(self_, out=self_)
         except REFUSALS as error:
@@ -2982,14 +3206,14 @@ def sin_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.cos().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3018,21 +3242,25 @@ def cos(input, *, out=None):
         return _COS(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cos, (input,), out)
-    if out is not None:
-        return write_out(cos, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.cos(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'cos', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(cos, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(cos, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.cos(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cos', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3050,13 +3278,13 @@ def cos(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * -self_p.sin().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3082,7 +3310,9 @@ def cos_(input):
         return _COS_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cos_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(cos_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3097,12 +3327,14 @@ def cos_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.cos(self_, out=self_)
         except REFUSALS as error:
@@ -3119,14 +3351,14 @@ def cos_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * -self_p.sin().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3155,21 +3387,25 @@ def tan(input, *, out=None):
         return _TAN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tan, (input,), out)
-    if out is not None:
-        return write_out(tan, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.tan(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'tan', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(tan, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(tan, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.tan(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tan', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3187,12 +3423,12 @@ def tan(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.add_Scalar(result * result, 1, 1).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3218,7 +3454,9 @@ def tan_(input):
         return _TAN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tan_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(tan_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3232,9 +3470,11 @@ def tan_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.tan(self_, out=self_)
         except REFUSALS as error:
@@ -3252,14 +3492,14 @@ def tan_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.add_Scalar(input * input, 1, 1).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3288,21 +3528,25 @@ def asin(input, *, out=None):
         return _ASIN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(asin, (input,), out)
-    if out is not None:
-        return write_out(asin, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arcsin(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'asin', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(asin, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(asin, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arcsin(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asin', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3320,13 +3564,13 @@ def asin(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3352,7 +3596,9 @@ def asin_(input):
         return _ASIN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(asin_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(asin_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3367,12 +3613,14 @@ def asin_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arcsin(self_, out=self_)
         except REFUSALS as error:
@@ -3389,14 +3637,14 @@ def asin_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3425,21 +3673,25 @@ def acos(input, *, out=None):
         return _ACOS(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(acos, (input,), out)
-    if out is not None:
-        return write_out(acos, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arccos(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'acos', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(acos, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(acos, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arccos(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acos', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3457,13 +3709,13 @@ def acos(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3489,7 +3741,9 @@ def acos_(input):
         return _ACOS_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(acos_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(acos_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3504,12 +3758,14 @@ def acos_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arccos(self_, out=self_)
         except REFUSALS as error:
@@ -3526,14 +3782,14 @@ def acos_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3562,21 +3818,25 @@ def atan(input, *, out=None):
         return _ATAN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atan, (input,), out)
-    if out is not None:
-        return write_out(atan, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arctan(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'atan', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(atan, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(atan, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arctan(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3594,13 +3854,13 @@ def atan(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3626,7 +3886,9 @@ def atan_(input):
         return _ATAN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atan_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(atan_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3641,12 +3903,14 @@ def atan_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arctan(self_, out=self_)
         except REFUSALS as error:
@@ -3663,14 +3927,14 @@ def atan_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3699,21 +3963,25 @@ def sinh(input, *, out=None):
         return _SINH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sinh, (input,), out)
-    if out is not None:
-        return write_out(sinh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.sinh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sinh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sinh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sinh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.sinh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sinh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3731,13 +3999,13 @@ def sinh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.cosh().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3763,7 +4031,9 @@ def sinh_(input):
         return _SINH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sinh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sinh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3778,12 +4048,14 @@ def sinh_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.sinh(self_, out=self_)
         except REFUSALS as error:
@@ -3800,14 +4072,14 @@ def sinh_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.cosh().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3836,21 +4108,25 @@ def cosh(input, *, out=None):
         return _COSH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cosh, (input,), out)
-    if out is not None:
-        return write_out(cosh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.cosh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'cosh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(cosh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(cosh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.cosh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cosh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3868,13 +4144,13 @@ def cosh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.sinh().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3900,7 +4176,9 @@ def cosh_(input):
         return _COSH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cosh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(cosh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3915,12 +4193,14 @@ def cosh_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.cosh(self_, out=self_)
         except REFUSALS as error:
@@ -3937,14 +4217,14 @@ def cosh_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.sinh().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3973,21 +4253,25 @@ def tanh(input, *, out=None):
         return _TANH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tanh, (input,), out)
-    if out is not None:
-        return write_out(tanh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.tanh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'tanh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(tanh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(tanh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.tanh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tanh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4005,12 +4289,12 @@ def tanh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.tanh_backward(self_t.conj(), result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4036,7 +4320,9 @@ def tanh_(input):
         return _TANH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tanh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(tanh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4050,9 +4336,11 @@ def tanh_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.tanh(self_, out=self_)
         except REFUSALS as error:
@@ -4070,14 +4358,14 @@ def tanh_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.tanh_backward(self_t.conj(), input).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4106,21 +4394,25 @@ def asinh(input, *, out=None):
         return _ASINH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(asinh, (input,), out)
-    if out is not None:
-        return write_out(asinh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arcsinh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'asinh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(asinh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(asinh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arcsinh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asinh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4138,13 +4430,13 @@ def asinh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4170,7 +4462,9 @@ def asinh_(input):
         return _ASINH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(asinh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(asinh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4185,12 +4479,14 @@ def asinh_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arcsinh(self_, out=self_)
         except REFUSALS as error:
@@ -4207,14 +4503,14 @@ def asinh_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4243,21 +4539,25 @@ def acosh(input, *, out=None):
         return _ACOSH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(acosh, (input,), out)
-    if out is not None:
-        return write_out(acosh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arccosh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'acosh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(acosh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(acosh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arccosh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acosh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4275,13 +4575,13 @@ def acosh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (acosh_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4307,7 +4607,9 @@ def acosh_(input):
         return _ACOSH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(acosh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(acosh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4322,12 +4624,14 @@ def acosh_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arccosh(self_, out=self_)
         except REFUSALS as error:
@@ -4344,14 +4648,14 @@ def acosh_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (acosh_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4380,21 +4684,25 @@ def atanh(input, *, out=None):
         return _ATANH(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atanh, (input,), out)
-    if out is not None:
-        return write_out(atanh, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.arctanh(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'atanh', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(atanh, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(atanh, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.arctanh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atanh', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4412,13 +4720,13 @@ def atanh(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4444,7 +4752,9 @@ def atanh_(input):
         return _ATANH_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atanh_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(atanh_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4459,12 +4769,14 @@ def atanh_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.arctanh(self_, out=self_)
         except REFUSALS as error:
@@ -4481,14 +4793,14 @@ def atanh_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4517,21 +4829,25 @@ def exp(input, *, out=None):
         return _EXP(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(exp, (input,), out)
-    if out is not None:
-        return write_out(exp, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.exp(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'exp', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(exp, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(exp, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.exp(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4549,12 +4865,12 @@ def exp(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * result.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4580,7 +4896,9 @@ def exp_(input):
         return _EXP_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(exp_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(exp_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4594,9 +4912,11 @@ def exp_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.exp(self_, out=self_)
         except REFUSALS as error:
@@ -4614,14 +4934,14 @@ def exp_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * input.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4650,21 +4970,25 @@ def exp2(input, *, out=None):
         return _EXP2(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(exp2, (input,), out)
-    if out is not None:
-        return write_out(exp2, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.exp2(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'exp2', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(exp2, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(exp2, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.exp2(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp2', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4682,12 +5006,12 @@ def exp2(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.mul_Scalar(self_t.conj() * result.conj(), 0.6931471805599453).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4713,7 +5037,9 @@ def exp2_(input):
         return _EXP2_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(exp2_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(exp2_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4727,9 +5053,11 @@ def exp2_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.exp2(self_, out=self_)
         except REFUSALS as error:
@@ -4747,14 +5075,14 @@ def exp2_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.mul_Scalar(self_t.conj() * input.conj(), 0.6931471805599453).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4783,21 +5111,25 @@ def expm1(input, *, out=None):
         return _EXPM1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(expm1, (input,), out)
-    if out is not None:
-        return write_out(expm1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.expm1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'expm1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(expm1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(expm1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.expm1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'expm1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4815,12 +5147,12 @@ def expm1(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.add_Scalar(result.conj(), 1, 1)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4846,7 +5178,9 @@ def expm1_(input):
         return _EXPM1_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(expm1_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(expm1_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4860,9 +5194,11 @@ def expm1_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.expm1(self_, out=self_)
         except REFUSALS as error:
@@ -4880,14 +5216,14 @@ def expm1_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.add_Scalar(input.conj(), 1, 1)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -4916,21 +5252,25 @@ def log(input, *, out=None):
         return _LOG(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log, (input,), out)
-    if out is not None:
-        return write_out(log, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.log(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'log', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(log, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(log, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.log(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4948,13 +5288,13 @@ def log(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / self_p.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4980,7 +5320,9 @@ def log_(input):
         return _LOG_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(log_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4995,12 +5337,14 @@ def log_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.log(self_, out=self_)
         except REFUSALS as error:
@@ -5017,14 +5361,14 @@ def log_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / self_p.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5053,21 +5397,25 @@ def log2(input, *, out=None):
         return _LOG2(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log2, (input,), out)
-    if out is not None:
-        return write_out(log2, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.log2(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'log2', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(log2, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(log2, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.log2(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log2', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5085,13 +5433,13 @@ def log2(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5117,7 +5465,9 @@ def log2_(input):
         return _LOG2_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log2_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(log2_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5132,12 +5482,14 @@ def log2_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.log2(self_, out=self_)
         except REFUSALS as error:
@@ -5154,14 +5506,14 @@ def log2_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5190,21 +5542,25 @@ def log10(input, *, out=None):
         return _LOG10(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log10, (input,), out)
-    if out is not None:
-        return write_out(log10, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.log10(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'log10', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(log10, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(log10, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.log10(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log10', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5222,13 +5578,13 @@ def log10(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5254,7 +5610,9 @@ def log10_(input):
         return _LOG10_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log10_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(log10_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5269,12 +5627,14 @@ def log10_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.log10(self_, out=self_)
         except REFUSALS as error:
@@ -5291,14 +5651,14 @@ def log10_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5327,21 +5687,25 @@ def log1p(input, *, out=None):
         return _LOG1P(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log1p, (input,), out)
-    if out is not None:
-        return write_out(log1p, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'log1p', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(log1p, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(log1p, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log1p', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5359,13 +5723,13 @@ def log1p(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5391,7 +5755,9 @@ def log1p_(input):
         return _LOG1P_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(log1p_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(log1p_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5406,30 +5772,33 @@ def log1p_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'log1p', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log1p', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5458,21 +5827,25 @@ def sqrt(input, *, out=None):
         return _SQRT(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sqrt, (input,), out)
-    if out is not None:
-        return write_out(sqrt, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.sqrt(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sqrt', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sqrt, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sqrt, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.sqrt(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sqrt', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5490,12 +5863,12 @@ def sqrt(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / ops.mul_Scalar(result.conj(), 2)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5521,7 +5894,9 @@ def sqrt_(input):
         return _SQRT_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sqrt_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sqrt_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5535,9 +5910,11 @@ def sqrt_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.sqrt(self_, out=self_)
         except REFUSALS as error:
@@ -5555,14 +5932,14 @@ def sqrt_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() / ops.mul_Scalar(input.conj(), 2)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5590,21 +5967,25 @@ def rsqrt(input, *, out=None):
         return _RSQRT(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rsqrt, (input,), out)
-    if out is not None:
-        return write_out(rsqrt, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_arithmetic.rsqrt(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'rsqrt', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rsqrt, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rsqrt, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_arithmetic.rsqrt(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'rsqrt', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5622,12 +6003,12 @@ def rsqrt(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * result.pow(3).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5653,7 +6034,9 @@ def rsqrt_(input):
         return _RSQRT_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rsqrt_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(rsqrt_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5667,28 +6050,31 @@ def rsqrt_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_arithmetic.rsqrt(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'rsqrt', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_arithmetic.rsqrt(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'rsqrt', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * input.pow(3).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5717,21 +6103,25 @@ def reciprocal(input, *, out=None):
         return _RECIPROCAL(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(reciprocal, (input,), out)
-    if out is not None:
-        return write_out(reciprocal, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = xp.reciprocal(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'reciprocal', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(reciprocal, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(reciprocal, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = xp.reciprocal(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'reciprocal', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5749,12 +6139,12 @@ def reciprocal(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (-self_t.conj() * (result * result).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5780,7 +6170,9 @@ def reciprocal_(input):
         return _RECIPROCAL_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(reciprocal_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(reciprocal_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5794,9 +6186,11 @@ def reciprocal_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.reciprocal(self_, out=self_)
         except REFUSALS as error:
@@ -5814,14 +6208,14 @@ def reciprocal_(input):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (-self_t.conj() * (input * input).conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5850,19 +6244,23 @@ def neg(input, *, out=None):
         return _NEG(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(neg, (input,), out)
-    if out is not None:
-        return write_out(neg, (input,), out, "same_dtype")
-    try:
-        result_ = xp.negative(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'neg', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(neg, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(neg, (input,), out, "same_dtype")
+        try:
+            result_ = xp.negative(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'neg', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5879,12 +6277,12 @@ def neg(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj().neg()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5910,7 +6308,9 @@ def neg_(input):
         return _NEG_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(neg_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(neg_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5924,9 +6324,11 @@ def neg_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.negative(self_, out=self_)
         except REFUSALS as error:
@@ -5940,14 +6342,14 @@ def neg_(input):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj().neg()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5998,19 +6400,23 @@ def abs(input, *, out=None):
         return _ABS(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(abs, (input,), out)
-    if out is not None:
-        return write_out(abs, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.abs(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'abs', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(abs, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(abs, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.abs(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'abs', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6028,13 +6434,13 @@ def abs(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: abs_jvp(self_t, self_p)
                 result_tangent = abs_jvp(self_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6060,7 +6466,9 @@ def abs_(input):
         return _ABS_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(abs_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(abs_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6075,27 +6483,30 @@ def abs_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_elementwise_functions.abs_of_real(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'abs', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.abs_of_real(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'abs', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: abs_jvp(self_t, self_p)
                 result_tangent = abs_jvp(self_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6123,19 +6534,23 @@ def sgn(input, *, out=None):
         return _SGN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sgn, (input,), out)
-    if out is not None:
-        return write_out(sgn, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.sgn(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sgn', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sgn, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sgn, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.sgn(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sgn', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6154,13 +6569,13 @@ def sgn(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: sgn_backward(self_p, self_t, result)
                 result_tangent = sgn_backward(self_p, self_t, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6186,7 +6601,9 @@ def sgn_(input):
         return _SGN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sgn_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sgn_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6201,28 +6618,31 @@ def sgn_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_elementwise_functions.sgn(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sgn', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.sgn(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sgn', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: sgn_backward(self_p, self_t, result)
                 result_tangent = sgn_backward(self_p, self_t, input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6250,19 +6670,23 @@ def sign(input, *, out=None):
         return _SIGN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sign, (input,), out)
-    if out is not None:
-        return write_out(sign, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.sign(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sign', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sign, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sign, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.sign(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sign', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6279,12 +6703,12 @@ def sign(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6310,7 +6734,9 @@ def sign_(input):
         return _SIGN_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sign_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sign_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6324,24 +6750,27 @@ def sign_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.sign(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sign', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.sign(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sign', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6369,19 +6798,23 @@ def floor(input, *, out=None):
         return _FLOOR(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(floor, (input,), out)
-    if out is not None:
-        return write_out(floor, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.floor(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'floor', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(floor, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(floor, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.floor(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'floor', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6398,12 +6831,12 @@ def floor(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6429,7 +6862,9 @@ def floor_(input):
         return _FLOOR_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(floor_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(floor_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6443,24 +6878,27 @@ def floor_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.floor(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'floor', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.floor(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'floor', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6488,19 +6926,23 @@ def ceil(input, *, out=None):
         return _CEIL(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ceil, (input,), out)
-    if out is not None:
-        return write_out(ceil, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.ceil(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'ceil', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ceil, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(ceil, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.ceil(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'ceil', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6517,12 +6959,12 @@ def ceil(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6548,7 +6990,9 @@ def ceil_(input):
         return _CEIL_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ceil_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(ceil_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6562,24 +7006,27 @@ def ceil_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.ceil(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'ceil', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.ceil(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'ceil', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6607,19 +7054,23 @@ def trunc(input, *, out=None):
         return _TRUNC(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trunc, (input,), out)
-    if out is not None:
-        return write_out(trunc, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.trunc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'trunc', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(trunc, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(trunc, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.trunc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'trunc', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6636,12 +7087,12 @@ def trunc(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6667,7 +7118,9 @@ def trunc_(input):
         return _TRUNC_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(trunc_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(trunc_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6681,24 +7134,27 @@ def trunc_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.trunc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'trunc', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.trunc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'trunc', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6724,19 +7180,23 @@ def round(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(round, (input,), out)
-    if out is not None:
-        return write_out(round, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.round(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'round', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(round, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(round, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.round(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'round', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6753,12 +7213,12 @@ def round(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6776,7 +7236,9 @@ def round_(input):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(round_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(round_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6790,24 +7252,27 @@ def round_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.round(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'round', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.round(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'round', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6827,19 +7292,23 @@ def round_decimals(input, decimals, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(round_decimals, (input, decimals), out)
-    if out is not None:
-        return write_out(round_decimals, (input, decimals), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.round_decimals(self_, decimals)
-    except REFUSALS as error:
-        raise refusal(error, 'round', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(round_decimals, (input, decimals), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(round_decimals, (input, decimals), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.round_decimals(self_, decimals)
+        except REFUSALS as error:
+            raise refusal(error, 'round', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6856,12 +7325,12 @@ def round_decimals(input, decimals, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6879,7 +7348,9 @@ def round__decimals(input, decimals):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(round__decimals, (input, decimals))
+        if not flags & REDISPATCH:
+            return intercept(round__decimals, (input, decimals))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6893,24 +7364,27 @@ def round__decimals(input, decimals):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.round_decimals(self_, decimals)
-    except REFUSALS as error:
-        raise refusal(error, 'round', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.round_decimals(self_, decimals)
+        except REFUSALS as error:
+            raise refusal(error, 'round', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -6932,19 +7406,23 @@ def frac(input, *, out=None):
         return _FRAC(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(frac, (input,), out)
-    if out is not None:
-        return write_out(frac, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.frac(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'frac', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(frac, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(frac, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.frac(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'frac', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6961,12 +7439,12 @@ def frac(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t
                 result_tangent = self_t
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -6992,7 +7470,9 @@ def frac_(input):
         return _FRAC_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(frac_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(frac_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7006,24 +7486,27 @@ def frac_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    try:
-        changed = kernels_elementwise_functions.frac(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'frac', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.frac(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'frac', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t
                 result_tangent = self_t
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7051,21 +7534,25 @@ def erf(input, *, out=None):
         return _ERF(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erf, (input,), out)
-    if out is not None:
-        return write_out(erf, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.erf(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erf', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(erf, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(erf, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.erf(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erf', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7083,13 +7570,13 @@ def erf(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7115,7 +7602,9 @@ def erf_(input):
         return _ERF_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erf_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(erf_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7130,30 +7619,33 @@ def erf_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.erf(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erf', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.erf(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erf', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7181,21 +7673,25 @@ def erfc(input, *, out=None):
         return _ERFC(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erfc, (input,), out)
-    if out is not None:
-        return write_out(erfc, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.erfc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erfc', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(erfc, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(erfc, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.erfc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erfc', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7213,13 +7709,13 @@ def erfc(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7245,7 +7741,9 @@ def erfc_(input):
         return _ERFC_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erfc_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(erfc_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7260,30 +7758,33 @@ def erfc_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.erfc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erfc', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.erfc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erfc', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7311,21 +7812,25 @@ def erfinv(input, *, out=None):
         return _ERFINV(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erfinv, (input,), out)
-    if out is not None:
-        return write_out(erfinv, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.erfinv(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erfinv', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(erfinv, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(erfinv, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.erfinv(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erfinv', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7343,13 +7848,13 @@ def erfinv(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7375,7 +7880,9 @@ def erfinv_(input):
         return _ERFINV_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(erfinv_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(erfinv_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7390,30 +7897,33 @@ def erfinv_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.erfinv(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'erfinv', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.erfinv(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'erfinv', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7441,21 +7951,25 @@ def lgamma(input, *, out=None):
         return _LGAMMA(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lgamma, (input,), out)
-    if out is not None:
-        return write_out(lgamma, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.lgamma(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'lgamma', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(lgamma, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(lgamma, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.lgamma(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'lgamma', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7473,13 +7987,13 @@ def lgamma(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.digamma()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7505,7 +8019,9 @@ def lgamma_(input):
         return _LGAMMA_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lgamma_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(lgamma_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7520,30 +8036,33 @@ def lgamma_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.lgamma(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'lgamma', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.lgamma(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'lgamma', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.digamma()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7571,21 +8090,25 @@ def digamma(input, *, out=None):
         return _DIGAMMA(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(digamma, (input,), out)
-    if out is not None:
-        return write_out(digamma, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.digamma(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'digamma', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(digamma, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(digamma, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.digamma(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'digamma', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7603,13 +8126,13 @@ def digamma(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.polygamma(1, self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7635,7 +8158,9 @@ def digamma_(input):
         return _DIGAMMA_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(digamma_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(digamma_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7650,30 +8175,33 @@ def digamma_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.digamma(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'digamma', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.digamma(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'digamma', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.polygamma(1, self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7699,21 +8227,25 @@ def polygamma(n, self, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(polygamma, (n, self), out)
-    if out is not None:
-        return write_out(polygamma, (n, self), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((self,), ())
-    try:
-        result_ = kernels_elementwise_special.polygamma(n, self_)
-    except REFUSALS as error:
-        raise refusal(error, 'polygamma', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(polygamma, (n, self), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(polygamma, (n, self), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((self,), ())
+        try:
+            result_ = kernels_elementwise_special.polygamma(n, self_)
+        except REFUSALS as error:
+            raise refusal(error, 'polygamma', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7732,13 +8264,13 @@ def polygamma(n, self, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.polygamma(n + 1, self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7764,7 +8296,9 @@ def polygamma_(self, n):
         return _POLYGAMMA_(self, n)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(polygamma_, (self, n))
+        if not flags & REDISPATCH:
+            return intercept(polygamma_, (self, n))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -7780,30 +8314,33 @@ def polygamma_(self, n):
         fn.saved_n = n
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(self)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((self,), ())
-    try:
-        changed = kernels_elementwise_special.polygamma_of(self_, n)
-    except REFUSALS as error:
-        raise refusal(error, 'polygamma', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((self,), ())
+        try:
+            changed = kernels_elementwise_special.polygamma_of(self_, n)
+        except REFUSALS as error:
+            raise refusal(error, 'polygamma', self_) from None
+        write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.polygamma(n + 1, self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -7834,21 +8371,25 @@ def mvlgamma(input, p, *, out=None):
         return _MVLGAMMA(input, p, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mvlgamma, (input, p), out)
-    if out is not None:
-        return write_out(mvlgamma, (input, p), out, "shared")
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.mvlgamma(self_, p)
-    except REFUSALS as error:
-        raise refusal(error, 'mvlgamma', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mvlgamma, (input, p), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mvlgamma, (input, p), out, "shared")
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.mvlgamma(self_, p)
+        except REFUSALS as error:
+            raise refusal(error, 'mvlgamma', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7867,13 +8408,13 @@ def mvlgamma(input, p, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = mvlgamma_backward(self_t.conj(), self_p, p).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -7901,7 +8442,9 @@ def mvlgamma_(input, p):
         return _MVLGAMMA_(input, p)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mvlgamma_, (input, p))
+        if not flags & REDISPATCH:
+            return intercept(mvlgamma_, (input, p))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7917,30 +8460,33 @@ def mvlgamma_(input, p):
         fn.saved_p = p
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.mvlgamma(self_, p)
-    except REFUSALS as error:
-        raise refusal(error, 'mvlgamma', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.mvlgamma(self_, p)
+        except REFUSALS as error:
+            raise refusal(error, 'mvlgamma', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = mvlgamma_backward(self_t.conj(), self_p, p).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -7968,21 +8514,25 @@ def sigmoid(input, *, out=None):
         return _SIGMOID(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sigmoid, (input,), out)
-    if out is not None:
-        return write_out(sigmoid, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.sigmoid(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sigmoid', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sigmoid, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sigmoid, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.sigmoid(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sigmoid', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8000,12 +8550,12 @@ def sigmoid(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.sigmoid_backward(self_t.conj(), result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8031,7 +8581,9 @@ def sigmoid_(input):
         return _SIGMOID_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sigmoid_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sigmoid_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8045,28 +8597,31 @@ def sigmoid_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.sigmoid(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sigmoid', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.sigmoid(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sigmoid', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.sigmoid_backward(self_t.conj(), input).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8097,21 +8652,25 @@ def logit(input, eps=None, *, out=None):
         return _LOGIT(input, eps, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logit, (input, eps), out)
-    if out is not None:
-        return write_out(logit, (input, eps), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.logit(self_, eps)
-    except REFUSALS as error:
-        raise refusal(error, 'logit', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logit, (input, eps), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logit, (input, eps), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.logit(self_, eps)
+        except REFUSALS as error:
+            raise refusal(error, 'logit', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8130,13 +8689,13 @@ def logit(input, eps=None, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = logit_slope(self_t.conj(), self_p, eps).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8164,7 +8723,9 @@ def logit_(input, eps=None):
         return _LOGIT_(input, eps)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logit_, (input, eps))
+        if not flags & REDISPATCH:
+            return intercept(logit_, (input, eps))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8180,30 +8741,33 @@ def logit_(input, eps=None):
         fn.saved_eps = eps
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.logit(self_, eps)
-    except REFUSALS as error:
-        raise refusal(error, 'logit', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.logit(self_, eps)
+        except REFUSALS as error:
+            raise refusal(error, 'logit', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = logit_slope(self_t.conj(), self_p, eps).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8231,21 +8795,25 @@ def sinc(input, *, out=None):
         return _SINC(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sinc, (input,), out)
-    if out is not None:
-        return write_out(sinc, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_special.sinc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sinc', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sinc, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sinc, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_special.sinc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sinc', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8263,13 +8831,13 @@ def sinc(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (sinc_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8295,7 +8863,9 @@ def sinc_(input):
         return _SINC_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sinc_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(sinc_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8310,30 +8880,33 @@ def sinc_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_special.sinc(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'sinc', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_special.sinc(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sinc', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (sinc_backward(self_t.conj(), self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8361,21 +8934,25 @@ def deg2rad(input, *, out=None):
         return _DEG2RAD(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(deg2rad, (input,), out)
-    if out is not None:
-        return write_out(deg2rad, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_functions.deg2rad(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'deg2rad', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(deg2rad, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(deg2rad, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_functions.deg2rad(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'deg2rad', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8392,12 +8969,12 @@ def deg2rad(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8423,7 +9000,9 @@ def deg2rad_(input):
         return _DEG2RAD_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(deg2rad_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(deg2rad_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8437,27 +9016,30 @@ def deg2rad_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_functions.deg2rad(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'deg2rad', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_functions.deg2rad(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'deg2rad', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8485,21 +9067,25 @@ def rad2deg(input, *, out=None):
         return _RAD2DEG(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rad2deg, (input,), out)
-    if out is not None:
-        return write_out(rad2deg, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_functions.rad2deg(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'rad2deg', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rad2deg, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rad2deg, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_functions.rad2deg(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'rad2deg', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8516,12 +9102,12 @@ def rad2deg(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8547,7 +9133,9 @@ def rad2deg_(input):
         return _RAD2DEG_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rad2deg_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(rad2deg_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8561,27 +9149,30 @@ def rad2deg_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_functions.rad2deg(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'rad2deg', self_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_functions.rad2deg(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'rad2deg', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8611,19 +9202,23 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
         return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nan_to_num, (input, nan, posinf, neginf), out)
-    if out is not None:
-        return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
-    except REFUSALS as error:
-        raise refusal(error, 'nan_to_num', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nan_to_num, (input, nan, posinf, neginf), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
+        except REFUSALS as error:
+            raise refusal(error, 'nan_to_num', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -8641,13 +9236,13 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.isfinite()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -8675,7 +9270,9 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         return _NAN_TO_NUM_(input, nan, posinf, neginf)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nan_to_num_, (input, nan, posinf, neginf))
+        if not flags & REDISPATCH:
+            return intercept(nan_to_num_, (input, nan, posinf, neginf))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8690,27 +9287,30 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
-    except REFUSALS as error:
-        raise refusal(error, 'nan_to_num', self_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
+        except REFUSALS as error:
+            raise refusal(error, 'nan_to_num', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * self_p.isfinite()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -8738,12 +9338,17 @@ def frexp(input, *, out=None):
         return _FREXP_TENSOR(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(frexp, (input,), out)
-    if out is not None:
-        return write_out(frexp, (input,), out, "same_dtype")
-    mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
-    mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
-    exponent = None if exponent_ is None else ops.wrap(exponent_)
+        if not flags & REDISPATCH:
+            return intercept(frexp, (input,), out)
+        mantissa, exponent = take_kernel()()
+        mantissa_ = None if mantissa is None else mantissa._array
+        exponent_ = None if exponent is None else exponent._array
+    else:
+        if out is not None:
+            return write_out(frexp, (input,), out, "same_dtype")
+        mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
+        mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
+        exponent = None if exponent_ is None else ops.wrap(exponent_)
     if flags == GRAD_OFF:
         return frexp_result((mantissa, exponent))
     if not flags & GRAD_OFF:
@@ -8761,12 +9366,12 @@ def frexp(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # mantissa: self_t / exponent.exp2()
                 mantissa_tangent = self_t / exponent.exp2()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(mantissa, mantissa_tangent)
     if flags & INFERENCE:
         mark_inference((mantissa, exponent,))
@@ -8794,19 +9399,23 @@ def logical_not(input, *, out=None):
         return _LOGICAL_NOT(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_not, (input,), out)
-    if out is not None:
-        return write_out(logical_not, (input,), out)
-    try:
-        result_ = xp.logical_not(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_not', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logical_not, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logical_not, (input,), out)
+        try:
+            result_ = xp.logical_not(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_not', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8831,14 +9440,19 @@ def logical_not_(input):
         return _LOGICAL_NOT_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_not_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(logical_not_, (input,))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
-    try:
-        changed = xp.logical_not(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_not', self_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = xp.logical_not(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_not', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     return input
 
@@ -8864,19 +9478,23 @@ def bitwise_not(input, *, out=None):
         return _BITWISE_NOT(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_not, (input,), out)
-    if out is not None:
-        return write_out(bitwise_not, (input,), out, "same_dtype")
-    try:
-        result_ = xp.invert(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_not', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_not, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_not, (input,), out, "same_dtype")
+        try:
+            result_ = xp.invert(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_not', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
     if flags & FORWARD_AD:
@@ -8905,10 +9523,14 @@ def bitwise_not_(input):
         return _BITWISE_NOT_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_not_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_not_, (input,))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input,))
-    if fits(self_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_):
         try:
             xp.invert(self_, out=self_)
         except REFUSALS as error:
@@ -8922,7 +9544,7 @@ def bitwise_not_(input):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_not_", (input,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_not_", (input,))
     return input
 
@@ -8948,19 +9570,23 @@ def isnan(input, *, out=None):
         return _ISNAN(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isnan, (input,), out)
-    if out is not None:
-        return write_out(isnan, (input,), out)
-    try:
-        result_ = xp.isnan(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'isnan', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isnan, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isnan, (input,), out)
+        try:
+            result_ = xp.isnan(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'isnan', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8987,19 +9613,23 @@ def isinf(input, *, out=None):
         return _ISINF(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isinf, (input,), out)
-    if out is not None:
-        return write_out(isinf, (input,), out)
-    try:
-        result_ = xp.isinf(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'isinf', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isinf, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isinf, (input,), out)
+        try:
+            result_ = xp.isinf(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'isinf', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9026,17 +9656,21 @@ def isfinite(input):
         return _ISFINITE(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isfinite, (input,))
-    try:
-        result_ = xp.isfinite(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'isfinite', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isfinite, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = xp.isfinite(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'isfinite', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9061,19 +9695,23 @@ def isposinf(input, *, out=None):
         return _ISPOSINF(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isposinf, (input,), out)
-    if out is not None:
-        return write_out(isposinf, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_choices.isposinf(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'isposinf', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isposinf, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isposinf, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_choices.isposinf(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'isposinf', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9098,19 +9736,23 @@ def isneginf(input, *, out=None):
         return _ISNEGINF(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isneginf, (input,), out)
-    if out is not None:
-        return write_out(isneginf, (input,), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_choices.isneginf(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'isneginf', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isneginf, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isneginf, (input,), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_choices.isneginf(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'isneginf', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9135,17 +9777,21 @@ def isreal(input):
         return _ISREAL(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isreal, (input,))
-    try:
-        result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones_like(self_, bool)
-    except REFUSALS as error:
-        raise refusal(error, 'isreal', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isreal, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones_like(self_, bool)
+        except REFUSALS as error:
+            raise refusal(error, 'isreal', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9172,19 +9818,23 @@ def signbit(input, *, out=None):
         return _SIGNBIT(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(signbit, (input,), out)
-    if out is not None:
-        return write_out(signbit, (input,), out, "same_dtype")
-    try:
-        result_ = xp.signbit(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'signbit', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(signbit, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(signbit, (input,), out, "same_dtype")
+        try:
+            result_ = xp.signbit(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'signbit', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9213,21 +9863,25 @@ def eq(input, other, *, out=None):
         return _EQ_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(eq, (input, other), out)
-    if out is not None:
-        return write_out(eq, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.equal(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'eq', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(eq, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(eq, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.equal(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'eq', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9260,7 +9914,9 @@ def eq_(input, other):
         return _EQ__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(eq_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(eq_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9275,27 +9931,30 @@ def eq_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.equal(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'eq', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.equal(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'eq', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9323,21 +9982,25 @@ def ne(input, other, *, out=None):
         return _NE_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ne, (input, other), out)
-    if out is not None:
-        return write_out(ne, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.not_equal(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ne', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ne, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(ne, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.not_equal(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ne', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9370,7 +10033,9 @@ def ne_(input, other):
         return _NE__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ne_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(ne_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9385,27 +10050,30 @@ def ne_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.not_equal(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ne', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.not_equal(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ne', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9431,21 +10099,25 @@ def lt(input, other, *, out=None):
         return _LT_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lt, (input, other), out)
-    if out is not None:
-        return write_out(lt, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'lt', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(lt, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(lt, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'lt', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9477,7 +10149,9 @@ def lt_(input, other):
         return _LT__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lt_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(lt_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9492,27 +10166,30 @@ def lt_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'lt', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'lt', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9538,21 +10215,25 @@ def le(input, other, *, out=None):
         return _LE_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(le, (input, other), out)
-    if out is not None:
-        return write_out(le, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'le', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(le, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(le, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'le', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9584,7 +10265,9 @@ def le_(input, other):
         return _LE__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(le_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(le_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9599,27 +10282,30 @@ def le_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'le', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'le', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9645,21 +10331,25 @@ def gt(input, other, *, out=None):
         return _GT_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gt, (input, other), out)
-    if out is not None:
-        return write_out(gt, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'gt', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(gt, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(gt, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'gt', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9691,7 +10381,9 @@ def gt_(input, other):
         return _GT__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gt_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(gt_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9706,27 +10398,30 @@ def gt_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'gt', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'gt', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9752,21 +10447,25 @@ def ge(input, other, *, out=None):
         return _GE_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ge, (input, other), out)
-    if out is not None:
-        return write_out(ge, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ge', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ge, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(ge, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ge', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9798,7 +10497,9 @@ def ge_(input, other):
         return _GE__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ge_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(ge_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9813,27 +10514,30 @@ def ge_(input, other):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ge', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ge', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -9859,21 +10563,25 @@ def logical_and(input, other, *, out=None):
         return _LOGICAL_AND(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_and, (input, other), out)
-    if out is not None:
-        return write_out(logical_and, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.logical_and(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_and', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logical_and, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logical_and, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.logical_and(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_and', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9898,17 +10606,22 @@ def logical_and_(input, other):
         return _LOGICAL_AND_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_and_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(logical_and_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.logical_and(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_and', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.logical_and(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_and', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -9934,21 +10647,25 @@ def logical_or(input, other, *, out=None):
         return _LOGICAL_OR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_or, (input, other), out)
-    if out is not None:
-        return write_out(logical_or, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.logical_or(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_or', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logical_or, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logical_or, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.logical_or(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_or', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9973,17 +10690,22 @@ def logical_or_(input, other):
         return _LOGICAL_OR_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_or_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(logical_or_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.logical_or(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_or', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.logical_or(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_or', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -10009,21 +10731,25 @@ def logical_xor(input, other, *, out=None):
         return _LOGICAL_XOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_xor, (input, other), out)
-    if out is not None:
-        return write_out(logical_xor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.logical_xor(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_xor', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logical_xor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logical_xor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.logical_xor(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_xor', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10048,17 +10774,22 @@ def logical_xor_(input, other):
         return _LOGICAL_XOR_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logical_xor_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(logical_xor_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = xp.logical_xor(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logical_xor', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = xp.logical_xor(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logical_xor', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -10082,21 +10813,25 @@ def bitwise_and_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_and_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_and_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.bitwise_and(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_and', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_and_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_and_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.bitwise_and(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_and', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10121,10 +10856,14 @@ def bitwise_and_(input, other):
         return _BITWISE_AND__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_and_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_and_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.bitwise_and(self_, other_, out=self_)
         except REFUSALS as error:
@@ -10141,7 +10880,7 @@ def bitwise_and_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_and_.Tensor", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_and_", (input, other,))
     return input
 
@@ -10165,21 +10904,25 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_and_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_and_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = xp.bitwise_and(kernels_elementwise_dtypes.like(input, other_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_and', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_and_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_and_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = xp.bitwise_and(kernels_elementwise_dtypes.like(input, other_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_and', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -10202,21 +10945,25 @@ def bitwise_or_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_or_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_or_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.bitwise_or(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_or', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_or_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_or_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.bitwise_or(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_or', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10241,10 +10988,14 @@ def bitwise_or_(input, other):
         return _BITWISE_OR__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_or_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_or_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.bitwise_or(self_, other_, out=self_)
         except REFUSALS as error:
@@ -10261,7 +11012,7 @@ def bitwise_or_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_or_.Tensor", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_or_", (input, other,))
     return input
 
@@ -10285,21 +11036,25 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_or_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_or_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = xp.bitwise_or(kernels_elementwise_dtypes.like(input, other_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_or', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_or_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_or_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = xp.bitwise_or(kernels_elementwise_dtypes.like(input, other_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_or', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -10322,21 +11077,25 @@ def bitwise_xor_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_xor_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_xor_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.bitwise_xor(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_xor', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_xor_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_xor_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.bitwise_xor(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_xor', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10361,10 +11120,14 @@ def bitwise_xor_(input, other):
         return _BITWISE_XOR__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_xor_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_xor_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    if fits(self_, other_):
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.bitwise_xor(self_, other_, out=self_)
         except REFUSALS as error:
@@ -10381,7 +11144,7 @@ def bitwise_xor_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_xor_.Tensor", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_xor_", (input, other,))
     return input
 
@@ -10405,21 +11168,25 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_xor_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_xor_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = xp.bitwise_xor(kernels_elementwise_dtypes.like(input, other_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_xor', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_xor_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_xor_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = xp.bitwise_xor(kernels_elementwise_dtypes.like(input, other_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_xor', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -10440,21 +11207,25 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_left_shift_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_left_shift_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.left_shift(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_left_shift', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_left_shift_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_left_shift_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.left_shift(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_left_shift', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10479,21 +11250,26 @@ def bitwise_left_shift_(input, other):
         return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_left_shift_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_left_shift_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.left_shift(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_left_shift', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.left_shift(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_left_shift', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_left_shift_", (input, other,))
     return input
 
@@ -10515,21 +11291,25 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_left_shift_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_left_shift_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = kernels_elementwise_functions.left_shift_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_left_shift', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_left_shift_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_left_shift_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = kernels_elementwise_functions.left_shift_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_left_shift', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -10550,21 +11330,25 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_right_shift_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_right_shift_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.right_shift(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_right_shift', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_right_shift_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_right_shift_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.right_shift(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_right_shift', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10589,21 +11373,26 @@ def bitwise_right_shift_(input, other):
         return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_right_shift_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(bitwise_right_shift_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.right_shift(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_right_shift', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.right_shift(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_right_shift', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_right_shift_", (input, other,))
     return input
 
@@ -10625,21 +11414,25 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bitwise_right_shift_Scalar_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(bitwise_right_shift_Scalar_Tensor, (input, other), out)
-    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
-        other_, = promote((other,), (input,))
-    try:
-        result_ = kernels_elementwise_functions.right_shift_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'bitwise_right_shift', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bitwise_right_shift_Scalar_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bitwise_right_shift_Scalar_Tensor, (input, other), out)
+        if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+            other_, = promote((other,), (input,))
+        try:
+            result_ = kernels_elementwise_functions.right_shift_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_right_shift', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -10664,17 +11457,21 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         return _ISCLOSE(input, other, rtol, atol, equal_nan)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(isclose, (input, other, rtol, atol, equal_nan))
-    try:
-        result_ = kernels_elementwise_choices.isclose(self_, other_, rtol, atol, equal_nan)
-    except REFUSALS as error:
-        raise refusal(error, 'isclose', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isclose, (input, other, rtol, atol, equal_nan))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = kernels_elementwise_choices.isclose(self_, other_, rtol, atol, equal_nan)
+        except REFUSALS as error:
+            raise refusal(error, 'isclose', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10704,21 +11501,25 @@ def maximum(input, other, *, out=None):
         return _MAXIMUM(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(maximum, (input, other), out)
-    if out is not None:
-        return write_out(maximum, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise_choices.compared('maximum', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'maximum', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(maximum, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(maximum, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise_choices.compared('maximum', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'maximum', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10739,7 +11540,7 @@ def maximum(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -10750,7 +11551,7 @@ def maximum(input, other, *, out=None):
                 # result: maximum_jvp(self_t, other_t, self_p, other_p)
                 result_tangent = maximum_jvp(self_t, other_t, self_p, other_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -10781,21 +11582,25 @@ def minimum(input, other, *, out=None):
         return _MINIMUM(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(minimum, (input, other), out)
-    if out is not None:
-        return write_out(minimum, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise_choices.compared('minimum', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'minimum', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(minimum, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(minimum, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise_choices.compared('minimum', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'minimum', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10816,7 +11621,7 @@ def minimum(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -10827,7 +11632,7 @@ def minimum(input, other, *, out=None):
                 # result: minimum_jvp(self_t, other_t, self_p, other_p)
                 result_tangent = minimum_jvp(self_t, other_t, self_p, other_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -10858,21 +11663,25 @@ def fmax(input, other, *, out=None):
         return _FMAX(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(fmax, (input, other), out)
-    if out is not None:
-        return write_out(fmax, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise_choices.compared('fmax', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'fmax', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fmax, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fmax, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise_choices.compared('fmax', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'fmax', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10893,7 +11702,7 @@ def fmax(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -10904,7 +11713,7 @@ def fmax(input, other, *, out=None):
                 # result: where(fmax_keeps_first(self_p, other_p), self_t, other_t)
                 result_tangent = ops.where(fmax_keeps_first(self_p, other_p), self_t, other_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -10935,21 +11744,25 @@ def fmin(input, other, *, out=None):
         return _FMIN(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(fmin, (input, other), out)
-    if out is not None:
-        return write_out(fmin, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise_choices.compared('fmin', self_), other_)
-    except REFUSALS as error:
-        raise refusal(error, 'fmin', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fmin, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fmin, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise_choices.compared('fmin', self_), other_)
+        except REFUSALS as error:
+            raise refusal(error, 'fmin', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10970,7 +11783,7 @@ def fmin(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -10981,7 +11794,7 @@ def fmin(input, other, *, out=None):
                 # result: where(fmin_keeps_first(self_p, other_p), self_t, other_t)
                 result_tangent = ops.where(fmin_keeps_first(self_p, other_p), self_t, other_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11039,21 +11852,25 @@ def atan2(input, other, *, out=None):
         return _ATAN2(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atan2, (input, other), out)
-    if out is not None:
-        return write_out(atan2, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = xp.arctan2(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'atan2', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(atan2, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(atan2, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = xp.arctan2(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan2', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11074,7 +11891,7 @@ def atan2(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -11085,7 +11902,7 @@ def atan2(input, other, *, out=None):
                 # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
                 result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11111,7 +11928,9 @@ def atan2_(input, other):
         return _ATAN2_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(atan2_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(atan2_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11128,13 +11947,15 @@ def atan2_(input, other):
         fn.saved_other = other if other._vc is None and not flags else save(other)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    if fits(self_, other_):
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    elif fits(self_, other_):
         try:
             xp.arctan2(self_, other_, out=self_)
         except REFUSALS as error:
@@ -11151,9 +11972,9 @@ def atan2_(input, other):
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -11163,7 +11984,7 @@ def atan2_(input, other):
                 # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
                 result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -11192,21 +12013,25 @@ def hypot(input, other, *, out=None):
         return _HYPOT(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hypot, (input, other), out)
-    if out is not None:
-        return write_out(hypot, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.hypot(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'hypot', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(hypot, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hypot, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.hypot(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'hypot', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11230,7 +12055,7 @@ def hypot(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -11241,7 +12066,7 @@ def hypot(input, other, *, out=None):
                 # result: self_t * (self_p / result) + other_t * (other_p / result)
                 result_tangent = self_t * (self_p / result) + other_t * (other_p / result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11267,7 +12092,9 @@ def hypot_(input, other):
         return _HYPOT_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(hypot_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(hypot_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11286,27 +12113,30 @@ def hypot_(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.hypot(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'hypot', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.hypot(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'hypot', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -11316,7 +12146,7 @@ def hypot_(input, other):
                 # result: self_t * (self_p / result) + other_t * (other_p / result)
                 result_tangent = self_t * (self_p / input) + other_t * (other_p / input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -11343,21 +12173,25 @@ def copysign_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(copysign_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(copysign_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.copysign(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'copysign', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(copysign_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(copysign_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.copysign(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'copysign', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11381,13 +12215,13 @@ def copysign_Tensor(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: copysign_backward(self_t, self_p, result)
                 result_tangent = copysign_backward(self_t, self_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11405,7 +12239,9 @@ def copysign__Tensor(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(copysign__Tensor, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(copysign__Tensor, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11425,31 +12261,34 @@ def copysign__Tensor(input, other):
         fn.saved_other_device = other.device
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.copysign(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'copysign', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.copysign(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'copysign', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = (SavedVariable(input, 0)) if needs_self else None
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: copysign_backward(self_t, self_p, result)
                 result_tangent = copysign_backward(self_t, self_p, input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -11469,21 +12308,25 @@ def copysign_Scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(copysign_Scalar, (input, other), out)
-    if out is not None:
-        return write_out(copysign_Scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_functions.copysign_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'copysign', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(copysign_Scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(copysign_Scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_functions.copysign_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'copysign', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11502,13 +12345,13 @@ def copysign_Scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = copysign_backward(self_t.conj(), self_p, result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11526,7 +12369,9 @@ def copysign__Scalar(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(copysign__Scalar, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(copysign__Scalar, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11541,31 +12386,34 @@ def copysign__Scalar(input, other):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_functions.copysign_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'copysign', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_functions.copysign_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'copysign', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = copysign_backward(self_t.conj(), self_p, input).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -11588,21 +12436,25 @@ def nextafter(input, other, *, out=None):
         return _NEXTAFTER(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nextafter, (input, other), out)
-    if out is not None:
-        return write_out(nextafter, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.nextafter(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'nextafter', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nextafter, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nextafter, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.nextafter(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'nextafter', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11626,14 +12478,14 @@ def nextafter(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 other_p = other
                 # result: where(self_p != other_p, self_t, 0)
                 result_tangent = ops.where(self_p != other_p, self_t, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -11659,7 +12511,9 @@ def nextafter_(input, other):
         return _NEXTAFTER_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nextafter_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(nextafter_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11680,31 +12534,34 @@ def nextafter_(input, other):
         fn.saved_other_device = other.device
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.nextafter(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'nextafter', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.nextafter(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'nextafter', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 other_p = other
                 # result: where(self_p != other_p, self_t, 0)
                 result_tangent = ops.where(self_p != other_p, self_t, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -11728,19 +12585,23 @@ def heaviside(input, values, *, out=None):
         return _HEAVISIDE(input, values, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(heaviside, (input, values), out)
-    if out is not None:
-        return write_out(heaviside, (input, values), out, "same_dtype")
-    try:
-        result_ = kernels_elementwise_functions.heaviside(self_, values_)
-    except REFUSALS as error:
-        raise refusal(error, 'heaviside', self_, values_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(heaviside, (input, values), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(heaviside, (input, values), out, "same_dtype")
+        try:
+            result_ = kernels_elementwise_functions.heaviside(self_, values_)
+        except REFUSALS as error:
+            raise refusal(error, 'heaviside', self_, values_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
     if flags & FORWARD_AD:
@@ -11769,18 +12630,23 @@ def heaviside_(input, values):
         return _HEAVISIDE_(input, values)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(heaviside_, (input, values))
+        if not flags & REDISPATCH:
+            return intercept(heaviside_, (input, values))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, values,))
-    try:
-        changed = kernels_elementwise_functions.heaviside(self_, values_)
-    except REFUSALS as error:
-        raise refusal(error, 'heaviside', self_, values_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_functions.heaviside(self_, values_)
+        except REFUSALS as error:
+            raise refusal(error, 'heaviside', self_, values_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("heaviside_", (input, values,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::heaviside_", (input, values,))
     return input
 
@@ -11804,21 +12670,25 @@ def gcd(input, other, *, out=None):
         return _GCD(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gcd, (input, other), out)
-    if out is not None:
-        return write_out(gcd, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.gcd(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'gcd', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(gcd, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(gcd, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.gcd(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'gcd', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -11847,21 +12717,26 @@ def gcd_(input, other):
         return _GCD_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gcd_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(gcd_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.gcd(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'gcd', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.gcd(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'gcd', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("gcd_", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::gcd_", (input, other,))
     return input
 
@@ -11885,21 +12760,25 @@ def lcm(input, other, *, out=None):
         return _LCM(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lcm, (input, other), out)
-    if out is not None:
-        return write_out(lcm, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.lcm(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'lcm', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(lcm, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(lcm, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.lcm(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'lcm', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -11928,21 +12807,26 @@ def lcm_(input, other):
         return _LCM_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(lcm_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(lcm_, (input, other))
+        call = take_kernel()
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
-    written = self_
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.lcm(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'lcm', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.lcm(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'lcm', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("lcm_", (input, other,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::lcm_", (input, other,))
     return input
 
@@ -11969,21 +12853,25 @@ def xlogy_Tensor(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(xlogy_Tensor, (input, other), out)
-    if out is not None:
-        return write_out(xlogy_Tensor, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.xlogy(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'xlogy', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(xlogy_Tensor, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(xlogy_Tensor, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.xlogy(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'xlogy', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12004,7 +12892,7 @@ def xlogy_Tensor(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12015,7 +12903,7 @@ def xlogy_Tensor(input, other, *, out=None):
                 # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
                 result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12033,7 +12921,9 @@ def xlogy__Tensor(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(xlogy__Tensor, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(xlogy__Tensor, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12050,26 +12940,29 @@ def xlogy__Tensor(input, other):
         fn.saved_other = other if other._vc is None and not flags else save(other)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.xlogy(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'xlogy', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.xlogy(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'xlogy', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12079,7 +12972,7 @@ def xlogy__Tensor(input, other):
                 # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
                 result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12099,21 +12992,25 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(xlogy_Scalar_Self, (input, other), out)
-    if out is not None:
-        return write_out(xlogy_Scalar_Self, (input, other), out)
-    if other_.dtype.kind not in 'fcV':
-        other_, = promote_to_float((other,), ())
-    try:
-        result_ = kernels_elementwise_functions.xlogy_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'xlogy', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(xlogy_Scalar_Self, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(xlogy_Scalar_Self, (input, other), out)
+        if other_.dtype.kind not in 'fcV':
+            other_, = promote_to_float((other,), ())
+        try:
+            result_ = kernels_elementwise_functions.xlogy_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'xlogy', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12132,13 +13029,13 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     if flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 other_p = other
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(other_t.conj(), input) / other_p).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12161,21 +13058,25 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(xlogy_Scalar_Other, (input, other), out)
-    if out is not None:
-        return write_out(xlogy_Scalar_Other, (input, other), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'xlogy', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(xlogy_Scalar_Other, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(xlogy_Scalar_Other, (input, other), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'xlogy', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12194,13 +13095,13 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = xlogy_self_backward(self_t.conj(), self_p, other).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12218,7 +13119,9 @@ def xlogy__Scalar_Other(input, other):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(xlogy__Scalar_Other, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(xlogy__Scalar_Other, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12234,30 +13137,33 @@ def xlogy__Scalar_Other(input, other):
         fn.saved_other = other
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'xlogy', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'xlogy', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = xlogy_self_backward(self_t.conj(), self_p, other).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12280,21 +13186,25 @@ def logaddexp(input, other, *, out=None):
         return _LOGADDEXP(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logaddexp, (input, other), out)
-    if out is not None:
-        return write_out(logaddexp, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.logaddexp(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logaddexp', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logaddexp, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logaddexp, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.logaddexp(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logaddexp', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12315,7 +13225,7 @@ def logaddexp(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12326,7 +13236,7 @@ def logaddexp(input, other, *, out=None):
                 # result: self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
                 result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp(), 1, 1))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12357,21 +13267,25 @@ def logaddexp2(input, other, *, out=None):
         return _LOGADDEXP2(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logaddexp2, (input, other), out)
-    if out is not None:
-        return write_out(logaddexp2, (input, other), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.logaddexp2(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'logaddexp2', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logaddexp2, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logaddexp2, (input, other), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.logaddexp2(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'logaddexp2', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12392,7 +13306,7 @@ def logaddexp2(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12403,7 +13317,7 @@ def logaddexp2(input, other, *, out=None):
                 # result: self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
                 result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp2(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp2(), 1, 1))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12434,21 +13348,25 @@ def ldexp(input, other, *, out=None):
         return _LDEXP_TENSOR(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ldexp, (input, other), out)
-    if out is not None:
-        return write_out(ldexp, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float_exact((input, other,), ())
-    try:
-        result_ = kernels_elementwise_functions.ldexp(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ldexp', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(ldexp, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(ldexp, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float_exact((input, other,), ())
+        try:
+            result_ = kernels_elementwise_functions.ldexp(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ldexp', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12471,7 +13389,7 @@ def ldexp(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12481,7 +13399,7 @@ def ldexp(input, other, *, out=None):
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
                 result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * result, 0.6931471805599453)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12507,7 +13425,9 @@ def ldexp_(input, other):
         return _LDEXP_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(ldexp_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(ldexp_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12525,24 +13445,27 @@ def ldexp_(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-    written = self_
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float_exact((input, other,), ())
-    try:
-        changed = kernels_elementwise_functions.ldexp(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'ldexp', self_, other_) from None
-    write_inplace(written, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float_exact((input, other,), ())
+        try:
+            changed = kernels_elementwise_functions.ldexp(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'ldexp', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = (SavedVariable(input, 0)) if needs_other else None
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12552,7 +13475,7 @@ def ldexp_(input, other):
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
                 result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * input, 0.6931471805599453)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12579,19 +13502,23 @@ def lerp_Scalar(input, end, weight, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(lerp_Scalar, (input, end, weight), out)
-    if out is not None:
-        return write_out(lerp_Scalar, (input, end, weight), out)
-    try:
-        result_ = kernels_elementwise_choices.lerp(self_, end_, weight)
-    except REFUSALS as error:
-        raise refusal(error, 'lerp', self_, end_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(lerp_Scalar, (input, end, weight), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(lerp_Scalar, (input, end, weight), out)
+        try:
+            result_ = kernels_elementwise_choices.lerp(self_, end_, weight)
+        except REFUSALS as error:
+            raise refusal(error, 'lerp', self_, end_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12611,7 +13538,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
         self_t = tangent_of(input)
         end_t = tangent_of(end)
         if self_t is not None or end_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12620,7 +13547,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
                 # result: lerp(self_t, end_t, weight)
                 result_tangent = ops.lerp(self_t, end_t, weight)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12638,7 +13565,9 @@ def lerp__Scalar(input, end, weight):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(lerp__Scalar, (input, end, weight))
+        if not flags & REDISPATCH:
+            return intercept(lerp__Scalar, (input, end, weight))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12654,20 +13583,23 @@ def lerp__Scalar(input, end, weight):
         fn.saved_weight = weight
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         end_t = tangent_of(end)
-    try:
-        changed = kernels_elementwise_choices.lerp(self_, end_, weight)
-    except REFUSALS as error:
-        raise refusal(error, 'lerp', self_, end_) from None
-    write_inplace(self_, changed)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_choices.lerp(self_, end_, weight)
+        except REFUSALS as error:
+            raise refusal(error, 'lerp', self_, end_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or end_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12676,7 +13608,7 @@ def lerp__Scalar(input, end, weight):
                 # result: lerp(self_t, end_t, weight)
                 result_tangent = ops.lerp(self_t, end_t, weight)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12698,19 +13630,23 @@ def lerp_Tensor(input, end, weight, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(lerp_Tensor, (input, end, weight), out)
-    if out is not None:
-        return write_out(lerp_Tensor, (input, end, weight), out)
-    try:
-        result_ = kernels_elementwise_choices.lerp(self_, end_, weight_)
-    except REFUSALS as error:
-        raise refusal(error, 'lerp', self_, end_, weight_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(lerp_Tensor, (input, end, weight), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(lerp_Tensor, (input, end, weight), out)
+        try:
+            result_ = kernels_elementwise_choices.lerp(self_, end_, weight_)
+        except REFUSALS as error:
+            raise refusal(error, 'lerp', self_, end_, weight_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12737,7 +13673,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
         end_t = tangent_of(end)
         weight_t = tangent_of(weight)
         if self_t is not None or end_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12751,7 +13687,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
                 # result: lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
                 result_tangent = ops.lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12769,7 +13705,9 @@ def lerp__Tensor(input, end, weight):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(lerp__Tensor, (input, end, weight))
+        if not flags & REDISPATCH:
+            return intercept(lerp__Tensor, (input, end, weight))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12791,24 +13729,27 @@ def lerp__Tensor(input, end, weight):
         fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_self or needs_end else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         end_t = tangent_of(end)
         weight_t = tangent_of(weight)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    try:
-        changed = kernels_elementwise_choices.lerp(self_, end_, weight_)
-    except REFUSALS as error:
-        raise refusal(error, 'lerp', self_, end_, weight_) from None
-    write_inplace(self_, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        try:
+            changed = kernels_elementwise_choices.lerp(self_, end_, weight_)
+        except REFUSALS as error:
+            raise refusal(error, 'lerp', self_, end_, weight_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or end_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12821,7 +13762,7 @@ def lerp__Tensor(input, end, weight):
                 # result: lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
                 result_tangent = ops.lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12847,21 +13788,25 @@ def clamp_Tensor(input, min, max, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_Tensor, (input, min, max), out)
-    if out is not None:
-        return write_out(clamp_Tensor, (input, min, max), out)
-    if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
-        self_, min_, max_ = promote((input, min, max,), ())
-    try:
-        result_ = kernels_elementwise_choices.clamp(self_, min_, max_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp', self_, min_, max_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp_Tensor, (input, min, max), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp_Tensor, (input, min, max), out)
+        if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
+            self_, min_, max_ = promote((input, min, max,), ())
+        try:
+            result_ = kernels_elementwise_choices.clamp(self_, min_, max_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp', self_, min_, max_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12885,7 +13830,7 @@ def clamp_Tensor(input, min, max, *, out=None):
         min_t = None if min is None else tangent_of(min)
         max_t = None if max is None else tangent_of(max)
         if self_t is not None or min_t is not None or max_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12899,7 +13844,7 @@ def clamp_Tensor(input, min, max, *, out=None):
                 # result: clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
                 result_tangent = clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -12917,7 +13862,9 @@ def clamp__Tensor(input, min, max):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp__Tensor, (input, min, max))
+        if not flags & REDISPATCH:
+            return intercept(clamp__Tensor, (input, min, max))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12936,27 +13883,30 @@ def clamp__Tensor(input, min, max):
         fn.saved_max = save(max)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         min_t = None if min is None else tangent_of(min)
         max_t = None if max is None else tangent_of(max)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
-        self_, min_, max_ = promote((input, min, max,), ())
-    try:
-        changed = kernels_elementwise_choices.clamp(self_, min_, max_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp', self_, min_, max_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
+            self_, min_, max_ = promote((input, min, max,), ())
+        try:
+            changed = kernels_elementwise_choices.clamp(self_, min_, max_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp', self_, min_, max_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or min_t is not None or max_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -12969,7 +13919,7 @@ def clamp__Tensor(input, min, max):
                 # result: clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
                 result_tangent = clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -12990,21 +13940,25 @@ def clamp(input, min, max, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp, (input, min, max), out)
-    if out is not None:
-        return write_out(clamp, (input, min, max), out, "same_dtype")
-    if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
-        self_, = promote((input,), (min, max))
-    try:
-        result_ = kernels_elementwise_choices.clamp(self_, min, max)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp, (input, min, max), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp, (input, min, max), out, "same_dtype")
+        if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
+            self_, = promote((input,), (min, max))
+        try:
+            result_ = kernels_elementwise_choices.clamp(self_, min, max)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13024,13 +13978,13 @@ def clamp(input, min, max, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = clamp_backward(self_t.conj(), self_p, min, max).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13048,7 +14002,9 @@ def clamp_(input, min, max):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_, (input, min, max))
+        if not flags & REDISPATCH:
+            return intercept(clamp_, (input, min, max))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13065,30 +14021,33 @@ def clamp_(input, min, max):
         fn.saved_max = max
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
-        self_, = promote((input,), (min, max))
-    try:
-        changed = kernels_elementwise_choices.clamp(self_, min, max)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
+            self_, = promote((input,), (min, max))
+        try:
+            changed = kernels_elementwise_choices.clamp(self_, min, max)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = clamp_backward(self_t.conj(), self_p, min, max).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13108,21 +14067,25 @@ def clamp_min(input, min, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_min, (input, min), out)
-    if out is not None:
-        return write_out(clamp_min, (input, min), out, "same_dtype")
-    if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
-        self_, = promote((input,), (min,))
-    try:
-        result_ = kernels_elementwise_choices.clamp_min(self_, min)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_min', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp_min, (input, min), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp_min, (input, min), out, "same_dtype")
+        if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
+            self_, = promote((input,), (min,))
+        try:
+            result_ = kernels_elementwise_choices.clamp_min(self_, min)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_min', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13141,13 +14104,13 @@ def clamp_min(input, min, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13165,7 +14128,9 @@ def clamp_min_(input, min):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_min_, (input, min))
+        if not flags & REDISPATCH:
+            return intercept(clamp_min_, (input, min))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13181,30 +14146,33 @@ def clamp_min_(input, min):
         fn.saved_min = min
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
-        self_, = promote((input,), (min,))
-    try:
-        changed = kernels_elementwise_choices.clamp_min(self_, min)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_min', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
+            self_, = promote((input,), (min,))
+        try:
+            changed = kernels_elementwise_choices.clamp_min(self_, min)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_min', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13225,21 +14193,25 @@ def clamp_min_Tensor(input, min, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_min_Tensor, (input, min), out)
-    if out is not None:
-        return write_out(clamp_min_Tensor, (input, min), out)
-    if self_.dtype is not min_.dtype:
-        self_, min_ = promote((input, min,), ())
-    try:
-        result_ = kernels_elementwise_choices.clamp_min(self_, min_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_min', self_, min_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp_min_Tensor, (input, min), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp_min_Tensor, (input, min), out)
+        if self_.dtype is not min_.dtype:
+            self_, min_ = promote((input, min,), ())
+        try:
+            result_ = kernels_elementwise_choices.clamp_min(self_, min_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_min', self_, min_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13260,7 +14232,7 @@ def clamp_min_Tensor(input, min, *, out=None):
         self_t = tangent_of(input)
         min_t = tangent_of(min)
         if self_t is not None or min_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13271,7 +14243,7 @@ def clamp_min_Tensor(input, min, *, out=None):
                 # result: where(self_p >= min_p, self_t, min_t)
                 result_tangent = ops.where(self_p >= min_p, self_t, min_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13289,7 +14261,9 @@ def clamp_min__Tensor(input, min):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_min__Tensor, (input, min))
+        if not flags & REDISPATCH:
+            return intercept(clamp_min__Tensor, (input, min))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13306,26 +14280,29 @@ def clamp_min__Tensor(input, min):
         fn.saved_min = min if min._vc is None and not flags else save(min)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         min_t = tangent_of(min)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not min_.dtype:
-        self_, min_ = promote((input, min,), ())
-    try:
-        changed = kernels_elementwise_choices.clamp_min(self_, min_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_min', self_, min_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not min_.dtype:
+            self_, min_ = promote((input, min,), ())
+        try:
+            changed = kernels_elementwise_choices.clamp_min(self_, min_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_min', self_, min_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or min_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13335,7 +14312,7 @@ def clamp_min__Tensor(input, min):
                 # result: where(self_p >= min_p, self_t, min_t)
                 result_tangent = ops.where(self_p >= min_p, self_t, min_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13355,21 +14332,25 @@ def clamp_max(input, max, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_max, (input, max), out)
-    if out is not None:
-        return write_out(clamp_max, (input, max), out, "same_dtype")
-    if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
-        self_, = promote((input,), (max,))
-    try:
-        result_ = kernels_elementwise_choices.clamp_max(self_, max)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_max', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp_max, (input, max), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp_max, (input, max), out, "same_dtype")
+        if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
+            self_, = promote((input,), (max,))
+        try:
+            result_ = kernels_elementwise_choices.clamp_max(self_, max)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_max', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13388,13 +14369,13 @@ def clamp_max(input, max, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13412,7 +14393,9 @@ def clamp_max_(input, max):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_max_, (input, max))
+        if not flags & REDISPATCH:
+            return intercept(clamp_max_, (input, max))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13428,30 +14411,33 @@ def clamp_max_(input, max):
         fn.saved_max = max
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
-        self_, = promote((input,), (max,))
-    try:
-        changed = kernels_elementwise_choices.clamp_max(self_, max)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_max', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
+            self_, = promote((input,), (max,))
+        try:
+            changed = kernels_elementwise_choices.clamp_max(self_, max)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_max', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13472,21 +14458,25 @@ def clamp_max_Tensor(input, max, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_max_Tensor, (input, max), out)
-    if out is not None:
-        return write_out(clamp_max_Tensor, (input, max), out)
-    if self_.dtype is not max_.dtype:
-        self_, max_ = promote((input, max,), ())
-    try:
-        result_ = kernels_elementwise_choices.clamp_max(self_, max_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_max', self_, max_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clamp_max_Tensor, (input, max), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clamp_max_Tensor, (input, max), out)
+        if self_.dtype is not max_.dtype:
+            self_, max_ = promote((input, max,), ())
+        try:
+            result_ = kernels_elementwise_choices.clamp_max(self_, max_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_max', self_, max_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13507,7 +14497,7 @@ def clamp_max_Tensor(input, max, *, out=None):
         self_t = tangent_of(input)
         max_t = tangent_of(max)
         if self_t is not None or max_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13518,7 +14508,7 @@ def clamp_max_Tensor(input, max, *, out=None):
                 # result: where(self_p <= max_p, self_t, max_t)
                 result_tangent = ops.where(self_p <= max_p, self_t, max_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13536,7 +14526,9 @@ def clamp_max__Tensor(input, max):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clamp_max__Tensor, (input, max))
+        if not flags & REDISPATCH:
+            return intercept(clamp_max__Tensor, (input, max))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13553,26 +14545,29 @@ def clamp_max__Tensor(input, max):
         fn.saved_max = max if max._vc is None and not flags else save(max)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         max_t = tangent_of(max)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not max_.dtype:
-        self_, max_ = promote((input, max,), ())
-    try:
-        changed = kernels_elementwise_choices.clamp_max(self_, max_)
-    except REFUSALS as error:
-        raise refusal(error, 'clamp_max', self_, max_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not max_.dtype:
+            self_, max_ = promote((input, max,), ())
+        try:
+            changed = kernels_elementwise_choices.clamp_max(self_, max_)
+        except REFUSALS as error:
+            raise refusal(error, 'clamp_max', self_, max_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or max_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13582,7 +14577,7 @@ def clamp_max__Tensor(input, max):
                 # result: where(self_p <= max_p, self_t, max_t)
                 result_tangent = ops.where(self_p <= max_p, self_t, max_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13603,21 +14598,25 @@ def where_self(condition, self, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(where_self, (condition, self, other), out)
-    if out is not None:
-        return write_out(where_self, (condition, self, other), out, "same_dtype")
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((self, other,), ())
-    try:
-        result_ = kernels_elementwise_choices.where(condition_, self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'where', condition_, self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(where_self, (condition, self, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(where_self, (condition, self, other), out, "same_dtype")
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((self, other,), ())
+        try:
+            result_ = kernels_elementwise_choices.where(condition_, self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'where', condition_, self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13637,7 +14636,7 @@ def where_self(condition, self, other, *, out=None):
         self_t = tangent_of(self)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -13646,7 +14645,7 @@ def where_self(condition, self, other, *, out=None):
                 # result: where(condition, self_t, other_t)
                 result_tangent = ops.where(condition, self_t, other_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13701,19 +14700,23 @@ def fill_Scalar(input, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fill_Scalar, (input, value), out)
-    if out is not None:
-        return write_out(fill_Scalar, (input, value), out)
-    try:
-        result_ = kernels_elementwise_functions.fill(self_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'fill', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fill_Scalar, (input, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fill_Scalar, (input, value), out)
+        try:
+            result_ = kernels_elementwise_functions.fill(self_, value)
+        except REFUSALS as error:
+            raise refusal(error, 'fill', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13730,12 +14733,12 @@ def fill_Scalar(input, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13758,19 +14761,23 @@ def fill_Tensor(input, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fill_Tensor, (input, value), out)
-    if out is not None:
-        return write_out(fill_Tensor, (input, value), out)
-    try:
-        result_ = kernels_elementwise_functions.fill(self_, value_)
-    except REFUSALS as error:
-        raise refusal(error, 'fill', self_, value_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(fill_Tensor, (input, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(fill_Tensor, (input, value), out)
+        try:
+            result_ = kernels_elementwise_functions.fill(self_, value_)
+        except REFUSALS as error:
+            raise refusal(error, 'fill', self_, value_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13789,7 +14796,7 @@ def fill_Tensor(input, value, *, out=None):
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13798,7 +14805,7 @@ def fill_Tensor(input, value, *, out=None):
                 # result: fill(self_t, value_t)
                 result_tangent = ops.fill(self_t, value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13820,7 +14827,9 @@ def fill__Scalar(input, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fill__Scalar, (input, value))
+        if not flags & REDISPATCH:
+            return intercept(fill__Scalar, (input, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13834,20 +14843,23 @@ def fill__Scalar(input, value):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_elementwise_functions.fill_(self_, value)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_elementwise_functions.fill_(self_, value)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.fill_(0)
                 result_tangent = self_t.fill_(0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13868,7 +14880,9 @@ def fill__Tensor(input, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(fill__Tensor, (input, value))
+        if not flags & REDISPATCH:
+            return intercept(fill__Tensor, (input, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13883,16 +14897,19 @@ def fill__Tensor(input, value):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         value_t = tangent_of(value)
-    kernels_elementwise_functions.fill_(self_, value_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_elementwise_functions.fill_(self_, value_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -13901,7 +14918,7 @@ def fill__Tensor(input, value):
                 # result: self_t.fill_(value_t)
                 result_tangent = self_t.fill_(value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -13924,18 +14941,22 @@ def zero(input, *, out=None):
         return _ZERO(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(zero, (input,), out)
-    if out is not None:
-        return write_out(zero, (input,), out, "same_dtype")
-    try:
-        result_ = xp.zeros_like(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'zero', self_) from None
-    result_ = default_float(asarray(result_), self_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(zero, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(zero, (input,), out, "same_dtype")
+        try:
+            result_ = xp.zeros_like(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'zero', self_) from None
+        result_ = default_float(asarray(result_), self_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13952,12 +14973,12 @@ def zero(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -13983,7 +15004,9 @@ def zero_(input):
         return _ZERO_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(zero_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(zero_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -13997,20 +15020,23 @@ def zero_(input):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    kernels_elementwise_functions.zero_(self_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_elementwise_functions.zero_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: zeros_like(self_t)
                 result_tangent = ops.zeros_like(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -14039,19 +15065,23 @@ def sigmoid_backward(grad_output, output):
         return _SIGMOID_BACKWARD(grad_output, output)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(sigmoid_backward, (grad_output, output))
-    if grad_output_.dtype is not output_.dtype:
-        grad_output_, output_ = promote((grad_output, output,), ())
-    try:
-        result_ = kernels_elementwise_special.sigmoid_backward(grad_output_, output_)
-    except REFUSALS as error:
-        raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sigmoid_backward, (grad_output, output))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not output_.dtype:
+            grad_output_, output_ = promote((grad_output, output,), ())
+        try:
+            result_ = kernels_elementwise_special.sigmoid_backward(grad_output_, output_)
+        except REFUSALS as error:
+            raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -14073,7 +15103,7 @@ def sigmoid_backward(grad_output, output):
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -14084,7 +15114,7 @@ def sigmoid_backward(grad_output, output):
                 # result: sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
                 result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (ops.sub(1, ops.mul_Scalar(output_p.conj(), 2)))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -14115,19 +15145,23 @@ def tanh_backward(grad_output, output):
         return _TANH_BACKWARD(grad_output, output)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tanh_backward, (grad_output, output))
-    if grad_output_.dtype is not output_.dtype:
-        grad_output_, output_ = promote((grad_output, output,), ())
-    try:
-        result_ = kernels_elementwise_special.tanh_backward(grad_output_, output_)
-    except REFUSALS as error:
-        raise refusal(error, 'tanh_backward', grad_output_, output_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(tanh_backward, (grad_output, output))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not output_.dtype:
+            grad_output_, output_ = promote((grad_output, output,), ())
+        try:
+            result_ = kernels_elementwise_special.tanh_backward(grad_output_, output_)
+        except REFUSALS as error:
+            raise refusal(error, 'tanh_backward', grad_output_, output_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -14149,7 +15183,7 @@ def tanh_backward(grad_output, output):
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -14160,7 +15194,7 @@ def tanh_backward(grad_output, output):
                 # result: tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
                 result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (ops.mul_Scalar(output_p.conj(), -2) * grad_output_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -14188,19 +15222,23 @@ def logit_backward(grad_output, self, eps=None):
         return _LOGIT_BACKWARD(grad_output, self, eps)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logit_backward, (grad_output, self, eps))
-    if grad_output_.dtype is not self_.dtype:
-        grad_output_, self_ = promote((grad_output, self,), ())
-    try:
-        result_ = kernels_elementwise_special.logit_backward(grad_output_, self_, eps)
-    except REFUSALS as error:
-        raise refusal(error, 'logit_backward', grad_output_, self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logit_backward, (grad_output, self, eps))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
+        try:
+            result_ = kernels_elementwise_special.logit_backward(grad_output_, self_, eps)
+        except REFUSALS as error:
+            raise refusal(error, 'logit_backward', grad_output_, self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
     if flags & FORWARD_AD:
@@ -14721,6 +15759,9 @@ def subtract(input, other, *, alpha=1, out=None):
     return composite_elementwise.subtract(input, other, alpha)
 
 
+subtract.keyword_only = ("alpha",)
+
+
 _SUBTRACT_TENSOR = GuardedOverload("subtract", ((
     (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     subtract,
@@ -14746,6 +15787,9 @@ def subtract_(self, other, *, alpha=1):
     if flags and flags & INTERCEPT:
         return intercept(subtract_, (self, other, alpha), None, composite_elementwise.subtract_)
     return composite_elementwise.subtract_(self, other, alpha)
+
+
+subtract_.keyword_only = ("alpha",)
 
 
 _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((

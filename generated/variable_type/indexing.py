@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -94,16 +94,20 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(masked_fill_Scalar, (input, mask, value), out)
-    if out is not None:
-        return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
-    result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(masked_fill_Scalar, (input, mask, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
+        result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -121,12 +125,12 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.masked_fill(mask, 0)
                 result_tangent = self_t.masked_fill(mask, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -144,7 +148,9 @@ def masked_fill__Scalar(self, mask, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(masked_fill__Scalar, (self, mask, value))
+        if not flags & REDISPATCH:
+            return intercept(masked_fill__Scalar, (self, mask, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -159,20 +165,23 @@ def masked_fill__Scalar(self, mask, value):
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing_masks.masked_fill_(self_, mask_, value)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_masks.masked_fill_(self_, mask_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.masked_fill(mask, 0)
                 result_tangent = self_t.masked_fill(mask, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -193,16 +202,20 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(masked_fill_Tensor, (input, mask, value), out)
-    if out is not None:
-        return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
-    result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(masked_fill_Tensor, (input, mask, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
+        result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -222,7 +235,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -231,7 +244,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
                 # result: self_t.masked_fill(mask, value_t)
                 result_tangent = self_t.masked_fill(mask, value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -249,7 +262,9 @@ def masked_fill__Tensor(self, mask, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(masked_fill__Tensor, (self, mask, value))
+        if not flags & REDISPATCH:
+            return intercept(masked_fill__Tensor, (self, mask, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -265,16 +280,19 @@ def masked_fill__Tensor(self, mask, value):
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         value_t = tangent_of(value)
-    kernels_indexing_masks.masked_fill_(self_, mask_, value_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_masks.masked_fill_(self_, mask_, value_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -283,7 +301,7 @@ def masked_fill__Tensor(self, mask, value):
                 # result: self_t.masked_fill(mask, value_t)
                 result_tangent = self_t.masked_fill(mask, value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -303,16 +321,20 @@ def index_Tensor(input, indices, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_Tensor, (input, indices), out)
-    if out is not None:
-        return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
-    result_ = kernels_indexing_tensors.index(self_, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_Tensor, (input, indices), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
+        result_ = kernels_indexing_tensors.index(self_, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -331,12 +353,12 @@ def index_Tensor(input, indices, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.index_Tensor(self_t, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -358,14 +380,18 @@ def _unsafe_index_Tensor(input, indices):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_unsafe_index_Tensor, (input, indices))
-    result_ = kernels_indexing_tensors.index(self_, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_unsafe_index_Tensor, (input, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_tensors.index(self_, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -384,12 +410,12 @@ def _unsafe_index_Tensor(input, indices):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._unsafe_index_Tensor(self_t, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -411,14 +437,18 @@ def _unsafe_masked_index(input, mask, indices, fill):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_unsafe_masked_index, (input, mask, indices, fill))
-    result_ = kernels_indexing_tensors.masked_index(self_, mask_, indices_, fill)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_unsafe_masked_index, (input, mask, indices, fill))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_tensors.masked_index(self_, mask_, indices_, fill)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -438,12 +468,12 @@ def _unsafe_masked_index(input, mask, indices, fill):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: _unsafe_masked_index(self_t, mask, indices, 0)
                 result_tangent = ops._unsafe_masked_index(self_t, mask, indices, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -466,14 +496,18 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_unsafe_masked_index_put_accumulate, (input, mask, indices, values))
-    result_ = kernels_indexing_tensors.masked_index_put_accumulate(self_, mask_, indices_, values_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_unsafe_masked_index_put_accumulate, (input, mask, indices, values))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_tensors.masked_index_put_accumulate(self_, mask_, indices_, values_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -495,7 +529,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -504,7 +538,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
                 # result: _unsafe_masked_index_put_accumulate(self_t, mask, indices, values_t)
                 result_tangent = ops._unsafe_masked_index_put_accumulate(self_t, mask, indices, values_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -527,14 +561,18 @@ def _unsafe_index_put(input, indices, values, accumulate):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_unsafe_index_put, (input, indices, values, accumulate))
-    result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_unsafe_index_put, (input, indices, values, accumulate))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -558,7 +596,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -567,7 +605,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
                 # result: _unsafe_index_put(self_t, indices, values_t, accumulate)
                 result_tangent = ops._unsafe_index_put(self_t, indices, values_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -594,16 +632,20 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         return _INDEX_ADD(input, dim, index, source, alpha=alpha, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_add, (input, dim, index, source, alpha), out)
-    if out is not None:
-        return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
-    result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_add, (input, dim, index, source, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
+        result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -627,7 +669,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -636,11 +678,14 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
                 # result: index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
                 result_tangent = ops.index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+index_add.keyword_only = ("alpha",)
 
 
 _INDEX_ADD = GuardedOverload("index_add", ((
@@ -664,7 +709,9 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         return _INDEX_ADD_(self, dim, index, source, alpha=alpha, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_add_, (self, dim, index, source, alpha))
+        if not flags & REDISPATCH:
+            return intercept(index_add_, (self, dim, index, source, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -684,16 +731,19 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing_vectors.index_add_(self_, dim, index_, source_, alpha)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_vectors.index_add_(self_, dim, index_, source_, alpha)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -702,9 +752,12 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
                 # result: index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
                 result_tangent = ops.index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
+
+
+index_add_.keyword_only = ("alpha",)
 
 
 _INDEX_ADD_ = GuardedOverload("index_add_", ((
@@ -734,16 +787,20 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         return _INDEX_REDUCE(input, dim, index, source, reduce, include_self=include_self, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_reduce, (input, dim, index, source, reduce, include_self), out)
-    if out is not None:
-        return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
-    result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_reduce, (input, dim, index, source, reduce, include_self), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
+        result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -769,7 +826,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -780,11 +837,14 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
                 # result: index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
                 result_tangent = index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+index_reduce.keyword_only = ("include_self",)
 
 
 _INDEX_REDUCE = GuardedOverload("index_reduce", ((
@@ -808,7 +868,9 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         return _INDEX_REDUCE_(self, dim, index, source, reduce, include_self=include_self, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_reduce_, (self, dim, index, source, reduce, include_self))
+        if not flags & REDISPATCH:
+            return intercept(index_reduce_, (self, dim, index, source, reduce, include_self))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -829,20 +891,23 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         fn.saved_include_self = include_self
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(self)
-        state.flags = flags
-    kernels_indexing_vectors.index_reduce_(self_, dim, index_, source_, reduce, include_self)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_vectors.index_reduce_(self_, dim, index_, source_, reduce, include_self)
     bump_version(self)
     if records:
         rebase_history(self, fn)
         fn.saved_result = SavedVariable(self, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -852,9 +917,12 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
                 # result: index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
                 result_tangent = index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, self)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
+
+
+index_reduce_.keyword_only = ("include_self",)
 
 
 _INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
@@ -883,16 +951,20 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         return _INDEX_COPY(input, dim, index, source, axis=axis, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(index_copy, (input, dim, index, source), out)
-    if out is not None:
-        return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
-    result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_copy, (input, dim, index, source), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
+        result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -915,7 +987,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -924,7 +996,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
                 # result: self_t.index_copy(dim, index, source_t)
                 result_tangent = self_t.index_copy(dim, index, source_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -952,7 +1024,9 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         return _INDEX_COPY_(self, dim, index, source, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_copy_, (self, dim, index, source))
+        if not flags & REDISPATCH:
+            return intercept(index_copy_, (self, dim, index, source))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -971,16 +1045,19 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing_vectors.index_copy_(self_, dim, index_, source_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_vectors.index_copy_(self_, dim, index_, source_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -989,7 +1066,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
                 # result: self_t.index_copy(dim, index, source_t)
                 result_tangent = self_t.index_copy(dim, index, source_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1015,16 +1092,20 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_fill_int_Scalar, (input, dim, index, value), out)
-    if out is not None:
-        return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
-    result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_fill_int_Scalar, (input, dim, index, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
+        result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1043,12 +1124,12 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.index_fill(dim, index, 0)
                 result_tangent = self_t.index_fill(dim, index, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1066,7 +1147,9 @@ def index_fill__int_Scalar(self, dim, index, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_fill__int_Scalar, (self, dim, index, value))
+        if not flags & REDISPATCH:
+            return intercept(index_fill__int_Scalar, (self, dim, index, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1082,20 +1165,23 @@ def index_fill__int_Scalar(self, dim, index, value):
         fn.saved_index = index if index._vc is None and not flags else save(index)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing_vectors.index_fill_(self_, dim, index_, value)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_vectors.index_fill_(self_, dim, index_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.index_fill(dim, index, 0)
                 result_tangent = self_t.index_fill(dim, index, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1116,16 +1202,20 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_fill_int_Tensor, (input, dim, index, value), out)
-    if out is not None:
-        return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
-    result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_fill_int_Tensor, (input, dim, index, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
+        result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1146,7 +1236,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1155,7 +1245,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
                 # result: self_t.index_fill(dim, index, value_t)
                 result_tangent = self_t.index_fill(dim, index, value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1173,7 +1263,9 @@ def index_fill__int_Tensor(self, dim, index, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_fill__int_Tensor, (self, dim, index, value))
+        if not flags & REDISPATCH:
+            return intercept(index_fill__int_Tensor, (self, dim, index, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1190,16 +1282,19 @@ def index_fill__int_Tensor(self, dim, index, value):
         fn.saved_index = index if index._vc is None and not flags else save(index)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         value_t = tangent_of(value)
-    kernels_indexing_vectors.index_fill_(self_, dim, index_, value_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_vectors.index_fill_(self_, dim, index_, value_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -1208,7 +1303,7 @@ def index_fill__int_Tensor(self, dim, index, value):
                 # result: self_t.index_fill(dim, index, value_t)
                 result_tangent = self_t.index_fill(dim, index, value_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1229,16 +1324,20 @@ def index_put(input, indices, values, accumulate, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_put, (input, indices, values, accumulate), out)
-    if out is not None:
-        return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
-    result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_put, (input, indices, values, accumulate), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
+        result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1259,7 +1358,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1268,7 +1367,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
                 # result: self_t.index_put(indices, values_t, accumulate)
                 result_tangent = self_t.index_put(indices, values_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1286,7 +1385,9 @@ def index_put_(input, indices, values, accumulate):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(index_put_, (input, indices, values, accumulate))
+        if not flags & REDISPATCH:
+            return intercept(index_put_, (input, indices, values, accumulate))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1303,16 +1404,19 @@ def index_put_(input, indices, values, accumulate):
         fn.saved_accumulate = accumulate
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         values_t = tangent_of(values)
-    kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or values_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1321,7 +1425,7 @@ def index_put_(input, indices, values, accumulate):
                 # result: self_t.index_put(indices, values_t, accumulate)
                 result_tangent = self_t.index_put(indices, values_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1342,7 +1446,9 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_index_put_impl_, (input, indices, values, accumulate, unsafe))
+        if not flags & REDISPATCH:
+            return intercept(_index_put_impl_, (input, indices, values, accumulate, unsafe))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1359,16 +1465,19 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
         fn.saved_accumulate = accumulate
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         values_t = tangent_of(values)
-    kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate, unsafe)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate, unsafe)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or values_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1377,7 +1486,7 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
                 # result: self_t.index_put(indices, values_t, accumulate)
                 result_tangent = self_t.index_put(indices, values_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1400,16 +1509,20 @@ def masked_scatter(input, mask, source, *, out=None):
         return _MASKED_SCATTER(input, mask, source, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(masked_scatter, (input, mask, source), out)
-    if out is not None:
-        return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
-    result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(masked_scatter, (input, mask, source), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
+        result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1430,7 +1543,7 @@ def masked_scatter(input, mask, source, *, out=None):
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1439,7 +1552,7 @@ def masked_scatter(input, mask, source, *, out=None):
                 # result: self_t.masked_scatter(mask, source_t)
                 result_tangent = self_t.masked_scatter(mask, source_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1465,7 +1578,9 @@ def masked_scatter_(self, mask, source):
         return _MASKED_SCATTER_(self, mask, source)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(masked_scatter_, (self, mask, source))
+        if not flags & REDISPATCH:
+            return intercept(masked_scatter_, (self, mask, source))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1482,16 +1597,19 @@ def masked_scatter_(self, mask, source):
         fn.saved_source_sym_sizes = source.shape
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing_masks.masked_scatter_(self_, mask_, source_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_masks.masked_scatter_(self_, mask_, source_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -1500,7 +1618,7 @@ def masked_scatter_(self, mask, source):
                 # result: self_t.masked_scatter(mask, source_t)
                 result_tangent = self_t.masked_scatter(mask, source_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1526,14 +1644,18 @@ def masked_scatter_backward(grad_output, mask, sizes):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(masked_scatter_backward, (grad_output, mask, sizes))
-    result_ = kernels_indexing_masks.masked_scatter_backward(grad_output_, mask_, sizes)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(masked_scatter_backward, (grad_output, mask, sizes))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_masks.masked_scatter_backward(grad_output_, mask_, sizes)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1554,12 +1676,12 @@ def masked_scatter_backward(grad_output, mask, sizes):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: masked_scatter_backward(grad_output_t, mask, sizes)
                 result_tangent = ops.masked_scatter_backward(grad_output_t, mask, sizes)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1584,16 +1706,20 @@ def masked_select(input, mask, *, out=None):
         return _MASKED_SELECT(input, mask, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(masked_select, (input, mask), out)
-    if out is not None:
-        return write_out(masked_select, (input, mask), out, "same_dtype apart")
-    result_ = kernels_indexing_masks.masked_select(self_, mask_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(masked_select, (input, mask), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(masked_select, (input, mask), out, "same_dtype apart")
+        result_ = kernels_indexing_masks.masked_select(self_, mask_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1612,12 +1738,12 @@ def masked_select(input, mask, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.masked_select(self_t, mask)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1650,16 +1776,20 @@ def put(input, index, source, accumulate=False, *, out=None):
         return _PUT(input, index, source, accumulate, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(put, (input, index, source, accumulate), out)
-    if out is not None:
-        return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
-    result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(put, (input, index, source, accumulate), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
+        result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1681,7 +1811,7 @@ def put(input, index, source, accumulate=False, *, out=None):
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1690,7 +1820,7 @@ def put(input, index, source, accumulate=False, *, out=None):
                 # result: self_t.put(index, source_t, accumulate)
                 result_tangent = self_t.put(index, source_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1718,7 +1848,9 @@ def put_(self, index, source, accumulate=False):
         return _PUT_(self, index, source, accumulate)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(put_, (self, index, source, accumulate))
+        if not flags & REDISPATCH:
+            return intercept(put_, (self, index, source, accumulate))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1736,16 +1868,19 @@ def put_(self, index, source, accumulate=False):
         fn.saved_accumulate = accumulate
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         source_t = tangent_of(source)
-    kernels_indexing_along_dim.put_(self_, index_, source_, accumulate)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.put_(self_, index_, source_, accumulate)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or source_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -1754,7 +1889,7 @@ def put_(self, index, source, accumulate=False):
                 # result: self_t.put(index, source_t, accumulate)
                 result_tangent = self_t.put(index, source_t, accumulate)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1782,16 +1917,20 @@ def take(input, index, *, out=None):
         return _TAKE(input, index, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(take, (input, index), out)
-    if out is not None:
-        return write_out(take, (input, index), out, "same_dtype apart")
-    result_ = kernels_indexing_along_dim.take(self_, index_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(take, (input, index), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(take, (input, index), out, "same_dtype apart")
+        result_ = kernels_indexing_along_dim.take(self_, index_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1810,12 +1949,12 @@ def take(input, index, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.take(self_t, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1860,16 +1999,20 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         return _INDEX_SELECT(input, dim, index, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(index_select, (input, dim, index), out)
-    if out is not None:
-        return write_out(index_select, (input, dim, index), out, "same_dtype apart")
-    result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(index_select, (input, dim, index), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(index_select, (input, dim, index), out, "same_dtype apart")
+        result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1889,12 +2032,12 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.index_select(self_t, dim, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1926,16 +2069,20 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
         return _GATHER(input, dim, index, sparse_grad=sparse_grad, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(gather, (input, dim, index, sparse_grad), out)
-    if out is not None:
-        return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
-    result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(gather, (input, dim, index, sparse_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
+        result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1956,16 +2103,19 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.gather(self_t, dim, index, sparse_grad=sparse_grad)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+gather.keyword_only = ("sparse_grad",)
 
 
 _GATHER = GuardedOverload("gather", ((
@@ -1990,16 +2140,20 @@ def scatter_src(input, dim, index, src, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter_src, (input, dim, index, src), out)
-    if out is not None:
-        return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
-    result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_src, (input, dim, index, src), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
+        result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2020,7 +2174,7 @@ def scatter_src(input, dim, index, src, *, out=None):
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2029,7 +2183,7 @@ def scatter_src(input, dim, index, src, *, out=None):
                 # result: self_t.scatter(dim, index, src_t)
                 result_tangent = self_t.scatter(dim, index, src_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2047,7 +2201,9 @@ def scatter__src(self, dim, index, src):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter__src, (self, dim, index, src))
+        if not flags & REDISPATCH:
+            return intercept(scatter__src, (self, dim, index, src))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2064,16 +2220,19 @@ def scatter__src(self, dim, index, src):
         fn.saved_index = index if index._vc is None and not flags else save(index)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_indexing_along_dim.scatter_(self_, dim, index_, src_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_(self_, dim, index_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -2082,7 +2241,7 @@ def scatter__src(self, dim, index, src):
                 # result: self_t.scatter(dim, index, src_t)
                 result_tangent = self_t.scatter(dim, index, src_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -2102,16 +2261,20 @@ def scatter_value(input, dim, index, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter_value, (input, dim, index, value), out)
-    if out is not None:
-        return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
-    result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_value, (input, dim, index, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
+        result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2130,12 +2293,12 @@ def scatter_value(input, dim, index, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.scatter(dim, index, 0)
                 result_tangent = self_t.scatter(dim, index, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2153,7 +2316,9 @@ def scatter__value(self, dim, index, value):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter__value, (self, dim, index, value))
+        if not flags & REDISPATCH:
+            return intercept(scatter__value, (self, dim, index, value))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2169,20 +2334,23 @@ def scatter__value(self, dim, index, value):
         fn.saved_index = index if index._vc is None and not flags else save(index)
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_indexing_along_dim.scatter_value_(self_, dim, index_, value)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_value_(self_, dim, index_, value)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.scatter(dim, index, 0)
                 result_tangent = self_t.scatter(dim, index, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -2198,16 +2366,20 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter_reduce_overload, (input, dim, index, src, reduce), out)
-    if out is not None:
-        return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
-    result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_reduce_overload, (input, dim, index, src, reduce), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
+        result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.reduce", (input, index, src,), (result,))
     if flags & FORWARD_AD:
@@ -2228,14 +2400,19 @@ def scatter__reduce(self, dim, index, src, reduce):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter__reduce, (self, dim, index, src, reduce))
+        if not flags & REDISPATCH:
+            return intercept(scatter__reduce, (self, dim, index, src, reduce))
+        call = take_kernel()
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index, src,))
-    kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, src_, reduce)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, src_, reduce)
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter_", (self, index, src,))
     return self
 
@@ -2251,16 +2428,20 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter_value_reduce, (input, dim, index, value, reduce), out)
-    if out is not None:
-        return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
-    result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_value_reduce, (input, dim, index, value, reduce), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
+        result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.value_reduce", (input, index,), (result,))
     if flags & FORWARD_AD:
@@ -2281,14 +2462,19 @@ def scatter__value_reduce(self, dim, index, value, reduce):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(scatter__value_reduce, (self, dim, index, value, reduce))
+        if not flags & REDISPATCH:
+            return intercept(scatter__value_reduce, (self, dim, index, value, reduce))
+        call = take_kernel()
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index,))
-    kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, value, reduce)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, value, reduce)
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter_", (self, index,))
     return self
 
@@ -2313,16 +2499,20 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
         return _SCATTER_ADD(input, dim, index, src, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(scatter_add, (input, dim, index, src), out)
-    if out is not None:
-        return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
-    result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_add, (input, dim, index, src), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
+        result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2344,7 +2534,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2353,7 +2543,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
                 # result: scatter_add(self_t, dim, index, src_t)
                 result_tangent = ops.scatter_add(self_t, dim, index, src_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2381,7 +2571,9 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
         return _SCATTER_ADD_(self, dim, index, src, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(scatter_add_, (self, dim, index, src))
+        if not flags & REDISPATCH:
+            return intercept(scatter_add_, (self, dim, index, src))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2399,16 +2591,19 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_src else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_indexing_along_dim.scatter_add_(self_, dim, index_, src_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_add_(self_, dim, index_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -2417,7 +2612,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
                 # result: scatter_add(self_t, dim, index, src_t)
                 result_tangent = ops.scatter_add(self_t, dim, index, src_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -2449,16 +2644,20 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         return _SCATTER_REDUCE_TWO(input, dim, index, src, reduce, include_self=include_self, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(scatter_reduce, (input, dim, index, src, reduce, include_self), out)
-    if out is not None:
-        return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
-    result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(scatter_reduce, (input, dim, index, src, reduce, include_self), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
+        result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2484,7 +2683,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2495,11 +2694,14 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
                 # result: scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
                 result_tangent = scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+scatter_reduce.keyword_only = ("include_self",)
 
 
 _SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
@@ -2523,7 +2725,9 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         return _SCATTER_REDUCE__TWO(self, dim, index, src, reduce, include_self=include_self, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(scatter_reduce_, (self, dim, index, src, reduce, include_self))
+        if not flags & REDISPATCH:
+            return intercept(scatter_reduce_, (self, dim, index, src, reduce, include_self))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2544,20 +2748,23 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         fn.saved_include_self = include_self
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(self)
-        state.flags = flags
-    kernels_indexing_along_dim.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_along_dim.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
     bump_version(self)
     if records:
         rebase_history(self, fn)
         fn.saved_result = SavedVariable(self, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -2567,9 +2774,12 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
                 # result: scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
                 result_tangent = scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, self)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
+
+
+scatter_reduce_.keyword_only = ("include_self",)
 
 
 _SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
@@ -2591,16 +2801,20 @@ def nonzero(input, *, out=None):
         return _NONZERO(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nonzero, (input,), out)
-    if out is not None:
-        return write_out(nonzero, (input,), out, "same_dtype apart")
-    result_ = kernels_indexing_masks.nonzero(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nonzero, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nonzero, (input,), out, "same_dtype apart")
+        result_ = kernels_indexing_masks.nonzero(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2631,16 +2845,20 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
         return _EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
-    if out is not None:
-        return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
-    result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
+        result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2662,12 +2880,12 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     if flags & FORWARD_AD:
         weight_t = tangent_of(weight)
         if weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.embedding(weight_t, indices, padding_idx, scale_grad_by_freq, sparse)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2725,16 +2943,20 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         return _EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
-    if out is not None:
-        return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
-    result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
+        result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2753,12 +2975,12 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.embedding_dense_backward(grad_output_t, indices, num_weights, padding_idx, scale_grad_by_freq)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2789,7 +3011,9 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
         return _EMBEDDING_RENORM_(input, indices, max_norm, norm_type)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(embedding_renorm_, (input, indices, max_norm, norm_type))
+        if not flags & REDISPATCH:
+            return intercept(embedding_renorm_, (input, indices, max_norm, norm_type))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2803,11 +3027,14 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    kernels_indexing_embedding.embedding_renorm_(self_, indices_, max_norm, norm_type)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_indexing_embedding.embedding_renorm_(self_, indices_, max_norm, norm_type)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("embedding_renorm_", (input, indices,))
     return input
 
@@ -2862,12 +3089,19 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
         return __EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_embedding_bag, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx))
-    result0_, result1_, result2_, result3_ = kernels_indexing_embedding.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
-    result3 = None if result3_ is None else ops.wrap(result3_)
+        if not flags & REDISPATCH:
+            return intercept(_embedding_bag, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx))
+        result0, result1, result2, result3 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+        result3_ = None if result3 is None else result3._array
+    else:
+        result0_, result1_, result2_, result3_ = kernels_indexing_embedding.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+        result3 = None if result3_ is None else ops.wrap(result3_)
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
     if not flags & GRAD_OFF:
@@ -2900,7 +3134,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
         weight_t = tangent_of(weight)
         per_sample_weights_t = None if per_sample_weights is None else tangent_of(per_sample_weights)
         if weight_t is not None or per_sample_weights_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if weight_t is None:
                     weight_t = zeros_for(weight)
@@ -2911,7 +3145,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
                 # result0: embedding_bag_jvp(weight_t, per_sample_weights_t, weight_p, per_sample_weights_p, indices, offsets, mode, include_last_offset, padding_idx, result2, result3)
                 result0_tangent = embedding_bag_jvp(weight_t, per_sample_weights_t, weight_p, per_sample_weights_p, indices, offsets, mode, include_last_offset, padding_idx, result2, result3)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1, result2, result3,))
@@ -2939,14 +3173,18 @@ def one_hot(input, num_classes=-1):
         return _ONE_HOT(input, num_classes)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(one_hot, (input, num_classes))
-    result_ = kernels_indexing_embedding.one_hot(self_, num_classes)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(one_hot, (input, num_classes))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_indexing_embedding.one_hot(self_, num_classes)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2973,19 +3211,26 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
         return _NONZERO_STATIC(input, size=size, fill_value=fill_value, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nonzero_static, (input, size, fill_value), out)
-    if out is not None:
-        return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
-    result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nonzero_static, (input, size, fill_value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
+        result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+nonzero_static.keyword_only = ("size", "fill_value",)
 
 
 _NONZERO_STATIC = GuardedOverload("nonzero_static", ((
@@ -3051,16 +3296,20 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
-    if out is not None:
-        return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-    result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
+        result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3077,16 +3326,20 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
-    if out is not None:
-        return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-    result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
+        result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3103,16 +3356,20 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bucketize_Tensor, (input, boundaries, out_int32, right), out)
-    if out is not None:
-        return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
-    result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bucketize_Tensor, (input, boundaries, out_int32, right), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
+        result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3129,16 +3386,20 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bucketize_Scalar, (input, boundaries, out_int32, right), out)
-    if out is not None:
-        return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
-    result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bucketize_Scalar, (input, boundaries, out_int32, right), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
+        result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3155,16 +3416,20 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
-    if out is not None:
-        return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
+        result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3181,16 +3446,20 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
-    if out is not None:
-        return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
+        result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3207,16 +3476,20 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
-    if out is not None:
-        return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
-    result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
+        result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -83,16 +83,20 @@ def mse_loss(input, target, reduction=1, *, out=None):
         return _MSE_LOSS(input, target, reduction, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(mse_loss, (input, target, reduction), out)
-    if out is not None:
-        return write_out(mse_loss, (input, target, reduction), out, "shared")
-    result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mse_loss, (input, target, reduction), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mse_loss, (input, target, reduction), out, "shared")
+        result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -114,7 +118,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -125,7 +129,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
                 # result: reduce_loss(mse_loss_backward(self_t - target_t, self_p, target_p, 0), reduction)
                 result_tangent = reduce_loss(ops.mse_loss_backward(self_t - target_t, self_p, target_p, 0), reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -160,14 +164,18 @@ def mse_loss_backward(grad_output, self, target, reduction):
         return _MSE_LOSS_BACKWARD(grad_output, self, target, reduction)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mse_loss_backward, (grad_output, self, target, reduction))
-    result_ = kernels_loss_pointwise.mse_loss_backward(grad_output_, self_, target_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mse_loss_backward, (grad_output, self, target, reduction))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.mse_loss_backward(grad_output_, self_, target_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -194,7 +202,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
         self_t = tangent_of(self)
         target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -208,7 +216,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
                 # result: mse_loss_backward(grad_output_t, self_p, target_p, reduction) + 2 * over_count((self_t - target_t) * grad_output_p, self_p, target_p, reduction)
                 result_tangent = ops.mse_loss_backward(grad_output_t, self_p, target_p, reduction) + 2 * over_count((self_t - target_t) * grad_output_p, self_p, target_p, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -267,16 +275,20 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
         return _SMOOTH_L1_LOSS(input, target, reduction, beta, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(smooth_l1_loss, (input, target, reduction, beta), out)
-    if out is not None:
-        return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
-    result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(smooth_l1_loss, (input, target, reduction, beta), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
+        result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -299,7 +311,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -310,7 +322,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
                 # result: reduce_loss(smooth_l1_loss_backward(self_t - target_t, self_p, target_p, 0, beta), reduction)
                 result_tangent = reduce_loss(ops.smooth_l1_loss_backward(self_t - target_t, self_p, target_p, 0, beta), reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -345,14 +357,18 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
         return _SMOOTH_L1_LOSS_BACKWARD(grad_output, self, target, reduction, beta)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(smooth_l1_loss_backward, (grad_output, self, target, reduction, beta))
-    result_ = kernels_loss_pointwise.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(smooth_l1_loss_backward, (grad_output, self, target, reduction, beta))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -380,7 +396,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
         self_t = tangent_of(self)
         target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -394,7 +410,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
                 # result: smooth_l1_loss_backward(grad_output_t, self_p, target_p, reduction, beta) + smooth_l1_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, beta)
                 result_tangent = ops.smooth_l1_loss_backward(grad_output_t, self_p, target_p, reduction, beta) + smooth_l1_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, beta)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -428,16 +444,20 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
         return _HUBER_LOSS(input, target, reduction, delta, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(huber_loss, (input, target, reduction, delta), out)
-    if out is not None:
-        return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
-    result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(huber_loss, (input, target, reduction, delta), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
+        result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -460,7 +480,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -471,7 +491,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
                 # result: reduce_loss(huber_loss_backward(self_t - target_t, self_p, target_p, 0, delta), reduction)
                 result_tangent = reduce_loss(ops.huber_loss_backward(self_t - target_t, self_p, target_p, 0, delta), reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -506,14 +526,18 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
         return _HUBER_LOSS_BACKWARD(grad_output, self, target, reduction, delta)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(huber_loss_backward, (grad_output, self, target, reduction, delta))
-    result_ = kernels_loss_pointwise.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(huber_loss_backward, (grad_output, self, target, reduction, delta))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -541,7 +565,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
         self_t = tangent_of(self)
         target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -555,7 +579,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
                 # result: huber_loss_backward(grad_output_t, self_p, target_p, reduction, delta) + huber_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, delta)
                 result_tangent = ops.huber_loss_backward(grad_output_t, self_p, target_p, reduction, delta) + huber_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, delta)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -587,16 +611,20 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
         return _SOFT_MARGIN_LOSS(input, target, reduction, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(soft_margin_loss, (input, target, reduction), out)
-    if out is not None:
-        return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
-    result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(soft_margin_loss, (input, target, reduction), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
+        result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -618,13 +646,13 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: reduce_loss(soft_margin_loss_backward(self_t, self_p, target, 0), reduction)
                 result_tangent = reduce_loss(ops.soft_margin_loss_backward(self_t, self_p, target, 0), reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -658,14 +686,18 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
         return _SOFT_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(soft_margin_loss_backward, (grad_output, self, target, reduction))
-    result_ = kernels_loss_pointwise.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(soft_margin_loss_backward, (grad_output, self, target, reduction))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -691,7 +723,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -702,7 +734,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
                 # result: soft_margin_loss_backward(grad_output_t, self_p, target, reduction) + soft_margin_double_backward(self_t * grad_output_p, self_p, target, reduction)
                 result_tangent = ops.soft_margin_loss_backward(grad_output_t, self_p, target, reduction) + soft_margin_double_backward(self_t * grad_output_p, self_p, target, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -737,16 +769,20 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
         return _BINARY_CROSS_ENTROPY(input, target, weight, reduction, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(binary_cross_entropy, (input, target, weight, reduction), out)
-    if out is not None:
-        return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
-    result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(binary_cross_entropy, (input, target, weight, reduction), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
+        result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -771,7 +807,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -782,7 +818,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
                 # result: bce_jvp(self_t, target_t, self_p, target_p, weight, reduction)
                 result_tangent = bce_jvp(self_t, target_t, self_p, target_p, weight, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -818,14 +854,18 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
         return _BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self, target, weight, reduction)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(binary_cross_entropy_backward, (grad_output, self, target, weight, reduction))
-    result_ = kernels_loss_pointwise.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(binary_cross_entropy_backward, (grad_output, self, target, weight, reduction))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -855,7 +895,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
         self_t = tangent_of(self)
         target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -869,7 +909,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
                 # result: binary_cross_entropy_backward(grad_output_t, self_p, target_p, weight, reduction) + bce_double_backward(self_t * grad_output_p, self_p, target_p, weight, reduction) + bce_double_backward_target(target_t * grad_output_p, self_p, target_p, weight, reduction)
                 result_tangent = ops.binary_cross_entropy_backward(grad_output_t, self_p, target_p, weight, reduction) + bce_double_backward(self_t * grad_output_p, self_p, target_p, weight, reduction) + bce_double_backward_target(target_t * grad_output_p, self_p, target_p, weight, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -905,14 +945,18 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
         return _BINARY_CROSS_ENTROPY_WITH_LOGITS(input, target, weight, pos_weight, reduction)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(binary_cross_entropy_with_logits, (input, target, weight, pos_weight, reduction))
-    result_ = kernels_loss_pointwise.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(binary_cross_entropy_with_logits, (input, target, weight, pos_weight, reduction))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_pointwise.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -940,7 +984,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -951,7 +995,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
                 # result: bce_with_logits_jvp(self_t, target_t, self_p, target_p, weight, pos_weight, reduction)
                 result_tangent = bce_with_logits_jvp(self_t, target_t, self_p, target_p, weight, pos_weight, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -984,16 +1028,20 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
         return _MULTI_MARGIN_LOSS(input, target, p, margin, weight, reduction, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
-    if out is not None:
-        return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
-    result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
+        result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1018,13 +1066,13 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: multi_margin_jvp(self_t, self_p, target, p, margin, weight, reduction)
                 result_tangent = multi_margin_jvp(self_t, self_p, target, p, margin, weight, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1059,14 +1107,18 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
         return _MULTI_MARGIN_LOSS_BACKWARD(grad_output, self, target, p, margin, weight, reduction)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(multi_margin_loss_backward, (grad_output, self, target, p, margin, weight, reduction))
-    result_ = kernels_loss_classes.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(multi_margin_loss_backward, (grad_output, self, target, p, margin, weight, reduction))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_classes.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1095,7 +1147,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_output_t is None:
                     grad_output_t = zeros_for(grad_output)
@@ -1106,7 +1158,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
                 # result: multi_margin_loss_backward(grad_output_t, self_p, target, p, margin, weight, reduction) + multi_margin_second(self_t, grad_output_p, self_p, target, p, margin, weight, reduction)
                 result_tangent = ops.multi_margin_loss_backward(grad_output_t, self_p, target, p, margin, weight, reduction) + multi_margin_second(self_t, grad_output_p, self_p, target, p, margin, weight, reduction)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1166,10 +1218,15 @@ def multilabel_margin_loss_forward(input, target, reduction):
         return _MULTILABEL_MARGIN_LOSS_FORWARD(input, target, reduction)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(multilabel_margin_loss_forward, (input, target, reduction))
-    output_, is_target_ = kernels_loss_classes.multilabel_margin_loss_forward(self_, target_, reduction)
-    output = None if output_ is None else ops.wrap(output_)
-    is_target = None if is_target_ is None else ops.wrap(is_target_)
+        if not flags & REDISPATCH:
+            return intercept(multilabel_margin_loss_forward, (input, target, reduction))
+        output, is_target = take_kernel()()
+        output_ = None if output is None else output._array
+        is_target_ = None if is_target is None else is_target._array
+    else:
+        output_, is_target_ = kernels_loss_classes.multilabel_margin_loss_forward(self_, target_, reduction)
+        output = None if output_ is None else ops.wrap(output_)
+        is_target = None if is_target_ is None else ops.wrap(is_target_)
     if flags == GRAD_OFF:
         return multilabel_margin_loss_forward_result((output, is_target))
     if not flags & GRAD_OFF:
@@ -1190,13 +1247,13 @@ def multilabel_margin_loss_forward(input, target, reduction):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # output: multilabel_margin_jvp(self_t, self_p, target, reduction, is_target)
                 output_tangent = multilabel_margin_jvp(self_t, self_p, target, reduction, is_target)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
     if flags & INFERENCE:
         mark_inference((output, is_target,))
@@ -1230,14 +1287,18 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
         return _MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction, is_target)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(multilabel_margin_loss_backward, (grad_output, self, target, reduction, is_target))
-    result_ = kernels_loss_classes.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(multilabel_margin_loss_backward, (grad_output, self, target, reduction, is_target))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_classes.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1260,13 +1321,13 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: multilabel_margin_loss_backward(grad_output_t, self_p, target, reduction, is_target)
                 result_tangent = ops.multilabel_margin_loss_backward(grad_output_t, self_p, target, reduction, is_target)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1296,6 +1357,9 @@ def kl_div(input, target, reduction=1, *, log_target=False):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(kl_div, (input, target, reduction, log_target), None, composite_loss.kl_div)
     return composite_loss.kl_div(input, target, reduction, log_target)
+
+
+kl_div.keyword_only = ("log_target",)
 
 
 _KL_DIV = GuardedOverload("kl_div", ((
@@ -1522,10 +1586,15 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
         return _NLL_LOSS_FORWARD(input, target, weight, reduction, ignore_index)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nll_loss_forward, (input, target, weight, reduction, ignore_index))
-    output_, total_weight_ = kernels_loss_classes.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
-    output = None if output_ is None else ops.wrap(output_)
-    total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
+        if not flags & REDISPATCH:
+            return intercept(nll_loss_forward, (input, target, weight, reduction, ignore_index))
+        output, total_weight = take_kernel()()
+        output_ = None if output is None else output._array
+        total_weight_ = None if total_weight is None else total_weight._array
+    else:
+        output_, total_weight_ = kernels_loss_classes.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
+        output = None if output_ is None else ops.wrap(output_)
+        total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
         return nll_loss_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
@@ -1550,12 +1619,12 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # output: nll_loss(self_t, target, weight, reduction, ignore_index)
                 output_tangent = ops.nll_loss(self_t, target, weight, reduction, ignore_index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
     if flags & INFERENCE:
         mark_inference((output, total_weight,))
@@ -1588,14 +1657,18 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
         return _NLL_LOSS_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nll_loss_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
-    result_ = kernels_loss_classes.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nll_loss_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_classes.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1620,13 +1693,13 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: nll_loss_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
                 result_tangent = ops.nll_loss_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1685,10 +1758,15 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
         return _NLL_LOSS2D_FORWARD(input, target, weight, reduction, ignore_index)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nll_loss2d_forward, (input, target, weight, reduction, ignore_index))
-    output_, total_weight_ = kernels_loss_classes.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
-    output = None if output_ is None else ops.wrap(output_)
-    total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
+        if not flags & REDISPATCH:
+            return intercept(nll_loss2d_forward, (input, target, weight, reduction, ignore_index))
+        output, total_weight = take_kernel()()
+        output_ = None if output is None else output._array
+        total_weight_ = None if total_weight is None else total_weight._array
+    else:
+        output_, total_weight_ = kernels_loss_classes.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
+        output = None if output_ is None else ops.wrap(output_)
+        total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
         return nll_loss2d_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
@@ -1713,12 +1791,12 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # output: nll_loss2d(self_t, target, weight, reduction, ignore_index)
                 output_tangent = ops.nll_loss2d(self_t, target, weight, reduction, ignore_index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
     if flags & INFERENCE:
         mark_inference((output, total_weight,))
@@ -1751,14 +1829,18 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
         return _NLL_LOSS2D_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(nll_loss2d_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
-    result_ = kernels_loss_classes.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nll_loss2d_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_classes.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1783,13 +1865,13 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: nll_loss2d_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
                 result_tangent = ops.nll_loss2d_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1863,10 +1945,15 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_ctc_loss, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
-    result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(_ctc_loss, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1909,10 +1996,15 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_ctc_loss_Tensor, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
-    result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(_ctc_loss_Tensor, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1952,14 +2044,18 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_ctc_loss_backward, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
-    result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_ctc_loss_backward, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:
@@ -1980,14 +2076,18 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_ctc_loss_backward_Tensor, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
-    result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_ctc_loss_backward_Tensor, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:

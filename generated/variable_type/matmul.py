@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -68,16 +68,20 @@ def mm(input, mat2, *, out=None):
         return _MM(input, mat2, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(mm, (input, mat2), out)
-    if out is not None:
-        return write_out(mm, (input, mat2), out, "same_dtype shared")
-    result_ = kernels_matmul.mm(self_, mat2_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mm, (input, mat2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mm, (input, mat2), out, "same_dtype shared")
+        result_ = kernels_matmul.mm(self_, mat2_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -104,7 +108,7 @@ def mm(input, mat2, *, out=None):
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -115,7 +119,7 @@ def mm(input, mat2, *, out=None):
                 # result: self_t.mm(mat2_p) + self_p.mm(mat2_t)
                 result_tangent = self_t.mm(mat2_p) + self_p.mm(mat2_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -149,16 +153,20 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
         return _ADDMM(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(addmm, (input, mat1, mat2, beta, alpha), out)
-    if out is not None:
-        return write_out(addmm, (input, mat1, mat2), out, "same_dtype shared", beta=beta, alpha=alpha)
-    result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addmm, (input, mat1, mat2, beta, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addmm, (input, mat1, mat2), out, "same_dtype shared", beta=beta, alpha=alpha)
+        result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -189,7 +197,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
         mat1_t = tangent_of(mat1)
         mat2_t = tangent_of(mat2)
         if self_t is not None or mat1_t is not None or mat2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -202,11 +210,14 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(mat1_t.mm(mat2_p) + mat1_p.mm(mat2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat1_t.mm(mat2_p) + mat1_p.mm(mat2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addmm.keyword_only = ("beta", "alpha",)
 
 
 _ADDMM = GuardedOverload("addmm", ((
@@ -230,7 +241,9 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         return _ADDMM_(input, mat1, mat2, beta=beta, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addmm_, (input, mat1, mat2, beta, alpha))
+        if not flags & REDISPATCH:
+            return intercept(addmm_, (input, mat1, mat2, beta, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -256,17 +269,20 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         mat1_t = tangent_of(mat1)
         mat2_t = tangent_of(mat2)
-    write_inplace(self_, kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or mat1_t is not None or mat2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -279,9 +295,12 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(mat1_t.mm(mat2_p) + mat1_p.mm(mat2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat1_t.mm(mat2_p) + mat1_p.mm(mat2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addmm_.keyword_only = ("beta", "alpha",)
 
 
 _ADDMM_ = GuardedOverload("addmm_", ((
@@ -308,16 +327,20 @@ def bmm(input, mat2, *, out=None):
         return _BMM(input, mat2, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(bmm, (input, mat2), out)
-    if out is not None:
-        return write_out(bmm, (input, mat2), out, "same_dtype shared")
-    result_ = kernels_matmul.bmm(self_, mat2_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bmm, (input, mat2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bmm, (input, mat2), out, "same_dtype shared")
+        result_ = kernels_matmul.bmm(self_, mat2_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -340,7 +363,7 @@ def bmm(input, mat2, *, out=None):
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -351,7 +374,7 @@ def bmm(input, mat2, *, out=None):
                 # result: self_t.bmm(mat2_p) + self_p.bmm(mat2_t)
                 result_tangent = self_t.bmm(mat2_p) + self_p.bmm(mat2_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -382,16 +405,20 @@ def dot(input, tensor, *, out=None):
         return _DOT(input, tensor, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(dot, (input, tensor), out)
-    if out is not None:
-        return write_out(dot, (input, tensor), out, "same_dtype shared")
-    result_ = kernels_matmul.dot(self_, tensor_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(dot, (input, tensor), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(dot, (input, tensor), out, "same_dtype shared")
+        result_ = kernels_matmul.dot(self_, tensor_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -414,7 +441,7 @@ def dot(input, tensor, *, out=None):
         self_t = tangent_of(input)
         tensor_t = tangent_of(tensor)
         if self_t is not None or tensor_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -425,7 +452,7 @@ def dot(input, tensor, *, out=None):
                 # result: self_t.dot(tensor_p) + self_p.dot(tensor_t)
                 result_tangent = self_t.dot(tensor_p) + self_p.dot(tensor_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -456,16 +483,20 @@ def mv(input, vec, *, out=None):
         return _MV(input, vec, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(mv, (input, vec), out)
-    if out is not None:
-        return write_out(mv, (input, vec), out, "same_dtype shared")
-    result_ = kernels_matmul.mv(self_, vec_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mv, (input, vec), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mv, (input, vec), out, "same_dtype shared")
+        result_ = kernels_matmul.mv(self_, vec_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -488,7 +519,7 @@ def mv(input, vec, *, out=None):
         self_t = tangent_of(input)
         vec_t = tangent_of(vec)
         if self_t is not None or vec_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -499,7 +530,7 @@ def mv(input, vec, *, out=None):
                 # result: self_t.mv(vec_p) + self_p.mv(vec_t)
                 result_tangent = self_t.mv(vec_p) + self_p.mv(vec_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -530,16 +561,20 @@ def vdot(input, other, *, out=None):
         return _VDOT(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(vdot, (input, other), out)
-    if out is not None:
-        return write_out(vdot, (input, other), out, "same_dtype shared")
-    result_ = kernels_matmul.vdot(self_, other_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(vdot, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(vdot, (input, other), out, "same_dtype shared")
+        result_ = kernels_matmul.vdot(self_, other_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -562,7 +597,7 @@ def vdot(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -573,7 +608,7 @@ def vdot(input, other, *, out=None):
                 # result: self_t.vdot(other_p) + self_p.vdot(other_t)
                 result_tangent = self_t.vdot(other_p) + self_p.vdot(other_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -607,16 +642,20 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
         return _ADDMV(input, mat, vec, beta=beta, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addmv, (input, mat, vec, beta, alpha), out)
-    if out is not None:
-        return write_out(addmv, (input, mat, vec), out, "same_dtype", beta=beta, alpha=alpha)
-    result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addmv, (input, mat, vec, beta, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addmv, (input, mat, vec), out, "same_dtype", beta=beta, alpha=alpha)
+        result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -643,7 +682,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
         mat_t = tangent_of(mat)
         vec_t = tangent_of(vec)
         if self_t is not None or mat_t is not None or vec_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -656,11 +695,14 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addmv.keyword_only = ("beta", "alpha",)
 
 
 _ADDMV = GuardedOverload("addmv", ((
@@ -684,7 +726,9 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
         return _ADDMV_(input, mat, vec, beta=beta, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addmv_, (input, mat, vec, beta, alpha))
+        if not flags & REDISPATCH:
+            return intercept(addmv_, (input, mat, vec, beta, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -706,17 +750,20 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         mat_t = tangent_of(mat)
         vec_t = tangent_of(vec)
-    write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or mat_t is not None or vec_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -729,9 +776,12 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addmv_.keyword_only = ("beta", "alpha",)
 
 
 _ADDMV_ = GuardedOverload("addmv_", ((
@@ -761,18 +811,22 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
         return _ADDR(input, vec1, vec2, beta=beta, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addr, (input, vec1, vec2, beta, alpha), out)
-    if out is not None:
-        return write_out(addr, (input, vec1, vec2), out, beta=beta, alpha=alpha)
-    if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
-        self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
-    result_ = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addr, (input, vec1, vec2, beta, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addr, (input, vec1, vec2), out, beta=beta, alpha=alpha)
+        if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
+            self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
+        result_ = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -799,7 +853,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
         vec1_t = tangent_of(vec1)
         vec2_t = tangent_of(vec2)
         if self_t is not None or vec1_t is not None or vec2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -812,11 +866,14 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addr.keyword_only = ("beta", "alpha",)
 
 
 _ADDR = GuardedOverload("addr", ((
@@ -840,7 +897,9 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         return _ADDR_(input, vec1, vec2, beta=beta, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addr_, (input, vec1, vec2, beta, alpha))
+        if not flags & REDISPATCH:
+            return intercept(addr_, (input, vec1, vec2, beta, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -862,20 +921,23 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         vec1_t = tangent_of(vec1)
         vec2_t = tangent_of(vec2)
-    written = self_
-    if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
-        self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
-    write_inplace(written, kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
+            self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
+        write_inplace(written, kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or vec1_t is not None or vec2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -888,9 +950,12 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addr_.keyword_only = ("beta", "alpha",)
 
 
 _ADDR_ = GuardedOverload("addr_", ((
@@ -920,16 +985,20 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
         return _BADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(baddbmm, (input, batch1, batch2, beta, alpha), out)
-    if out is not None:
-        return write_out(baddbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
-    result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(baddbmm, (input, batch1, batch2, beta, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(baddbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
+        result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -956,7 +1025,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
         if self_t is not None or batch1_t is not None or batch2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -969,11 +1038,14 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+baddbmm.keyword_only = ("beta", "alpha",)
 
 
 _BADDBMM = GuardedOverload("baddbmm", ((
@@ -997,7 +1069,9 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         return _BADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(baddbmm_, (input, batch1, batch2, beta, alpha))
+        if not flags & REDISPATCH:
+            return intercept(baddbmm_, (input, batch1, batch2, beta, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1019,17 +1093,20 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
-    write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or batch1_t is not None or batch2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1042,9 +1119,12 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+baddbmm_.keyword_only = ("beta", "alpha",)
 
 
 _BADDBMM_ = GuardedOverload("baddbmm_", ((
@@ -1074,16 +1154,20 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
         return _ADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(addbmm, (input, batch1, batch2, beta, alpha), out)
-    if out is not None:
-        return write_out(addbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
-    result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(addbmm, (input, batch1, batch2, beta, alpha), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(addbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
+        result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1113,7 +1197,7 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
         if self_t is not None or batch1_t is not None or batch2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1126,11 +1210,14 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+addbmm.keyword_only = ("beta", "alpha",)
 
 
 _ADDBMM = GuardedOverload("addbmm", ((
@@ -1154,7 +1241,9 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         return _ADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(addbmm_, (input, batch1, batch2, beta, alpha))
+        if not flags & REDISPATCH:
+            return intercept(addbmm_, (input, batch1, batch2, beta, alpha))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1179,17 +1268,20 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
-    write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or batch1_t is not None or batch2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1202,9 +1294,12 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
                 # result: maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
                 result_tangent = maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
+
+
+addbmm_.keyword_only = ("beta", "alpha",)
 
 
 _ADDBMM_ = GuardedOverload("addbmm_", ((
@@ -1229,16 +1324,20 @@ def linalg_cross(input, other, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(linalg_cross, (input, other, dim), out)
-    if out is not None:
-        return write_out(linalg_cross, (input, other, dim), out, "same_dtype apart")
-    result_ = kernels_matmul.linalg_cross(self_, other_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linalg_cross, (input, other, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linalg_cross, (input, other, dim), out, "same_dtype apart")
+        result_ = kernels_matmul.linalg_cross(self_, other_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1262,7 +1361,7 @@ def linalg_cross(input, other, dim, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1273,7 +1372,7 @@ def linalg_cross(input, other, dim, *, out=None):
                 # result: linalg_cross(self_t, other_p, dim=dim) + linalg_cross(self_p, other_t, dim=dim)
                 result_tangent = ops.linalg_cross(self_t, other_p, dim=dim) + ops.linalg_cross(self_p, other_t, dim=dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1309,14 +1408,18 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_trilinear, (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim))
-    result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_trilinear, (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1347,7 +1450,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
         i2_t = tangent_of(i2)
         i3_t = tangent_of(i3)
         if i1_t is not None or i2_t is not None or i3_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if i1_t is None:
                     i1_t = zeros_for(i1)
@@ -1361,7 +1464,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
                 # result: _trilinear(i1_t, i2_p, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + _trilinear(i1_p, i2_t, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + _trilinear(i1_p, i2_p, i3_t, expand1, expand2, expand3, sumdim, unroll_dim)
                 result_tangent = ops._trilinear(i1_t, i2_p, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + ops._trilinear(i1_p, i2_t, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + ops._trilinear(i1_p, i2_p, i3_t, expand1, expand2, expand3, sumdim, unroll_dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -64,13 +64,19 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
         return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
-    if out is not None:
-        return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
-    result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if out is not None:
+            return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
+        result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -103,7 +109,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if input_t is None:
                     input_t = zeros_for(input)
@@ -116,7 +122,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
                 # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, training, eps)
                 result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, training, eps)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
@@ -148,11 +154,17 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(native_batch_norm_backward, (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask))
-    result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_batch_norm_backward, (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -196,7 +208,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_out_t is None:
                     grad_out_t = zeros_for(grad_out)
@@ -212,7 +224,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
                 # result0, result1, result2: batch_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)
                 result0_tangent, result1_tangent, result2_tangent = batch_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, running_mean, running_var, save_mean_p, save_invstd_p, train, eps, output_mask)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
@@ -287,13 +299,19 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
-    if out is not None:
-        return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out, "same_dtype shared")
-    result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if out is not None:
+            return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out, "same_dtype shared")
+        result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -320,7 +338,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if input_t is None:
                     input_t = zeros_for(input)
@@ -333,7 +351,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
                 # result0: layer_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, result1, result2, normalized_shape)
                 result0_tangent = layer_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, result1, result2, normalized_shape)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
@@ -360,11 +378,17 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(native_layer_norm_backward, (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask))
-    result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_layer_norm_backward, (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -402,7 +426,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_out_t is None:
                     grad_out_t = zeros_for(grad_out)
@@ -418,7 +442,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
                 # result0, result1, result2: layer_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, mean, rstd, normalized_shape, output_mask)
                 result0_tangent, result1_tangent, result2_tangent = layer_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, mean_p, rstd_p, normalized_shape, output_mask)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
@@ -463,11 +487,17 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         return _NATIVE_GROUP_NORM(input, weight, bias, N, C, HxW, group, eps)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(native_group_norm, (input, weight, bias, N, C, HxW, group, eps))
-    result0_, result1_, result2_ = kernels_norm.native_group_norm(input_, weight_, bias_, N, C, HxW, group, eps)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_group_norm, (input, weight, bias, N, C, HxW, group, eps))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_norm.native_group_norm(input_, weight_, bias_, N, C, HxW, group, eps)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -499,7 +529,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if input_t is None:
                     input_t = zeros_for(input)
@@ -516,7 +546,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
                 # result2: group_norm_deviation_jvp(input_p, input_t, result1, result2, group)
                 result2_tangent = group_norm_deviation_jvp(input_p, input_t, result1, result2, group)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
@@ -550,11 +580,17 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(native_group_norm_backward, (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask))
-    result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(native_group_norm_backward, (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -594,7 +630,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if grad_out_t is None:
                     grad_out_t = zeros_for(grad_out)
@@ -610,7 +646,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
                 # result0, result1, result2: group_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, mean, rstd, N, C, HxW, group, output_mask)
                 result0_tangent, result1_tangent, result2_tangent = group_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, mean_p, rstd_p, N, C, HxW, group, output_mask)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)

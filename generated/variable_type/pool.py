@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -71,10 +71,15 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max_pool2d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
-    result0_, result1_ = kernels_pool_pooling.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(max_pool2d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_pool_pooling.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -98,12 +103,12 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result0: gather_spatial(self_t, result1, 2)
                 result0_tangent = gather_spatial(self_t, result1, 2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1,))
@@ -126,14 +131,18 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max_pool2d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
-    result_ = kernels_pool_pooling.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(max_pool2d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -156,13 +165,13 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: max_pool2d_with_indices_backward(grad_output_t, self_p, kernel_size, stride, padding, dilation, ceil_mode, indices)
                 result_tangent = ops.max_pool2d_with_indices_backward(grad_output_t, self_p, kernel_size, stride, padding, dilation, ceil_mode, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -195,16 +204,20 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
-    if out is not None:
-        return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-    result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
+        result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -228,12 +241,12 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.avg_pool2d(self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -256,14 +269,18 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(avg_pool2d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
-    result_ = kernels_pool_pooling.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(avg_pool2d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -290,13 +307,13 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: avg_pool2d_backward(grad_output_t, self_p, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
                 result_tangent = ops.avg_pool2d_backward(grad_output_t, self_p, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -318,14 +335,18 @@ def _adaptive_avg_pool2d(input, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_adaptive_avg_pool2d, (input, output_size))
-    result_ = kernels_pool_pooling.adaptive_avg_pool2d(self_, output_size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_adaptive_avg_pool2d, (input, output_size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_avg_pool2d(self_, output_size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -343,12 +364,12 @@ def _adaptive_avg_pool2d(input, output_size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._adaptive_avg_pool2d(self_t, output_size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -373,14 +394,18 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
         return __ADAPTIVE_AVG_POOL2D_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_adaptive_avg_pool2d_backward, (grad_output, self))
-    result_ = kernels_pool_pooling.adaptive_avg_pool2d_backward(grad_output_, self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_adaptive_avg_pool2d_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_avg_pool2d_backward(grad_output_, self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -402,13 +427,13 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: _adaptive_avg_pool2d_backward(grad_output_t, self_p)
                 result_tangent = ops._adaptive_avg_pool2d_backward(grad_output_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -447,10 +472,15 @@ def adaptive_max_pool2d(input, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(adaptive_max_pool2d, (input, output_size))
-    result0_, result1_ = kernels_pool_pooling.adaptive_max_pool2d(self_, output_size)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(adaptive_max_pool2d, (input, output_size))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_pool_pooling.adaptive_max_pool2d(self_, output_size)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -469,12 +499,12 @@ def adaptive_max_pool2d(input, output_size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result0: gather_spatial(self_t, result1, 2)
                 result0_tangent = gather_spatial(self_t, result1, 2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1,))
@@ -499,14 +529,18 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
         return _ADAPTIVE_MAX_POOL2D_BACKWARD(grad_output, self, indices)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(adaptive_max_pool2d_backward, (grad_output, self, indices))
-    result_ = kernels_pool_pooling.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(adaptive_max_pool2d_backward, (grad_output, self, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -529,13 +563,13 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: adaptive_max_pool2d_backward(grad_output_t, self_p, indices)
                 result_tangent = ops.adaptive_max_pool2d_backward(grad_output_t, self_p, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -563,14 +597,18 @@ def max_unpool2d(input, indices, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(max_unpool2d, (input, indices, output_size))
-    result_ = kernels_pool_pooling.max_unpool2d(self_, indices_, output_size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(max_unpool2d, (input, indices, output_size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.max_unpool2d(self_, indices_, output_size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -588,12 +626,12 @@ def max_unpool2d(input, indices, output_size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.max_unpool2d(self_t, indices, output_size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -615,10 +653,15 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max_pool3d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
-    result0_, result1_ = kernels_pool_pooling.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(max_pool3d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_pool_pooling.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -642,12 +685,12 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result0: gather_spatial(self_t, result1, 3)
                 result0_tangent = gather_spatial(self_t, result1, 3)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1,))
@@ -670,14 +713,18 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max_pool3d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
-    result_ = kernels_pool_pooling.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(max_pool3d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -700,13 +747,13 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: max_pool3d_with_indices_backward(grad_output_t, self_p, kernel_size, stride, padding, dilation, ceil_mode, indices)
                 result_tangent = ops.max_pool3d_with_indices_backward(grad_output_t, self_p, kernel_size, stride, padding, dilation, ceil_mode, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -739,16 +786,20 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
-    if out is not None:
-        return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-    result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
+        result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -772,12 +823,12 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.avg_pool3d(self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -800,14 +851,18 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(avg_pool3d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
-    result_ = kernels_pool_pooling.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(avg_pool3d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -834,13 +889,13 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: avg_pool3d_backward(grad_output_t, self_p, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
                 result_tangent = ops.avg_pool3d_backward(grad_output_t, self_p, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -862,14 +917,18 @@ def _adaptive_avg_pool3d(input, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_adaptive_avg_pool3d, (input, output_size))
-    result_ = kernels_pool_pooling.adaptive_avg_pool3d(self_, output_size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_adaptive_avg_pool3d, (input, output_size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_avg_pool3d(self_, output_size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -887,12 +946,12 @@ def _adaptive_avg_pool3d(input, output_size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._adaptive_avg_pool3d(self_t, output_size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -917,14 +976,18 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
         return __ADAPTIVE_AVG_POOL3D_BACKWARD(grad_output, self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_adaptive_avg_pool3d_backward, (grad_output, self))
-    result_ = kernels_pool_pooling.adaptive_avg_pool3d_backward(grad_output_, self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_adaptive_avg_pool3d_backward, (grad_output, self))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_avg_pool3d_backward(grad_output_, self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -946,13 +1009,13 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: _adaptive_avg_pool3d_backward(grad_output_t, self_p)
                 result_tangent = ops._adaptive_avg_pool3d_backward(grad_output_t, self_p)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -991,10 +1054,15 @@ def adaptive_max_pool3d(input, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(adaptive_max_pool3d, (input, output_size))
-    result0_, result1_ = kernels_pool_pooling.adaptive_max_pool3d(self_, output_size)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(adaptive_max_pool3d, (input, output_size))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_pool_pooling.adaptive_max_pool3d(self_, output_size)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1013,12 +1081,12 @@ def adaptive_max_pool3d(input, output_size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result0: gather_spatial(self_t, result1, 3)
                 result0_tangent = gather_spatial(self_t, result1, 3)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1,))
@@ -1043,14 +1111,18 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
         return _ADAPTIVE_MAX_POOL3D_BACKWARD(grad_output, self, indices)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(adaptive_max_pool3d_backward, (grad_output, self, indices))
-    result_ = kernels_pool_pooling.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(adaptive_max_pool3d_backward, (grad_output, self, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1073,13 +1145,13 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: adaptive_max_pool3d_backward(grad_output_t, self_p, indices)
                 result_tangent = ops.adaptive_max_pool3d_backward(grad_output_t, self_p, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1107,14 +1179,18 @@ def max_unpool3d(input, indices, output_size, stride, padding):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(max_unpool3d, (input, indices, output_size, stride, padding))
-    result_ = kernels_pool_pooling.max_unpool3d(self_, indices_, output_size, stride, padding)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(max_unpool3d, (input, indices, output_size, stride, padding))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_pool_pooling.max_unpool3d(self_, indices_, output_size, stride, padding)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1132,12 +1208,12 @@ def max_unpool3d(input, indices, output_size, stride, padding):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.max_unpool3d(self_t, indices, output_size, stride, padding)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -64,20 +64,24 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     """rand(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.rand(size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.rand(size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -89,20 +93,24 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
     """rand.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -114,20 +122,24 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     """randn(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randn(size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randn(size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -139,20 +151,24 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
     """randn.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -171,18 +187,22 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rand_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rand_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -201,18 +221,22 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rand_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rand_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -231,18 +255,22 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randn_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randn_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -261,18 +289,22 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randn_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randn_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -284,20 +316,24 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
     """randint(int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint(high, size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint(high, size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -309,20 +345,24 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
     """randint.generator(int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -334,20 +374,24 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
     """randint.low(int low, int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_low(low, high, size, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_low(low, high, size, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -359,20 +403,24 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
     """randint.low_generator(int low, int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -391,18 +439,22 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -421,18 +473,22 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -451,18 +507,22 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like_Tensor, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like_Tensor, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -481,18 +541,22 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like_Tensor_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like_Tensor_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -511,18 +575,22 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like_low_dtype, (input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like_low_dtype, (input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -541,18 +609,22 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(randint_like_low_generator_dtype, (input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randint_like_low_generator_dtype, (input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -564,20 +636,24 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     """randperm(int n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randperm(n, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randperm(n, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -589,20 +665,24 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
     """randperm.generator(int n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -625,16 +705,20 @@ def bernoulli(input, generator, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bernoulli, (input, generator), out)
-    if out is not None:
-        return write_out(bernoulli, (input, generator), out)
-    result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bernoulli, (input, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bernoulli, (input, generator), out)
+        result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -651,12 +735,12 @@ def bernoulli(input, generator, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -679,7 +763,9 @@ def bernoulli__Tensor(self, p, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bernoulli__Tensor, (self, p, generator))
+        if not flags & REDISPATCH:
+            return intercept(bernoulli__Tensor, (self, p, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -697,20 +783,23 @@ def bernoulli__Tensor(self, p, generator):
         fn.saved_p_device = p.device
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.bernoulli_(self_, p_, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.bernoulli_(self_, p_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -730,7 +819,9 @@ def bernoulli__float(self, p, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bernoulli__float, (self, p, generator))
+        if not flags & REDISPATCH:
+            return intercept(bernoulli__float, (self, p, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -744,20 +835,23 @@ def bernoulli__float(self, p, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.bernoulli_(self_, p, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.bernoulli_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -777,14 +871,18 @@ def bernoulli_p(input, p, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(bernoulli_p, (input, p, generator))
-    result_ = kernels_random_operators.bernoulli_p(self_, p, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bernoulli_p, (input, p, generator))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_random_operators.bernoulli_p(self_, p, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -801,12 +899,12 @@ def bernoulli_p(input, p, generator):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_t.conj())).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -828,7 +926,9 @@ def random__from(self, from_, to, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(random__from, (self, from_, to, generator))
+        if not flags & REDISPATCH:
+            return intercept(random__from, (self, from_, to, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -842,20 +942,23 @@ def random__from(self, from_, to, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.random_from_(self_, from_, to, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.random_from_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -875,7 +978,9 @@ def random__to(self, to, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(random__to, (self, to, generator))
+        if not flags & REDISPATCH:
+            return intercept(random__to, (self, to, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -889,20 +994,23 @@ def random__to(self, to, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.random_to_(self_, to, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.random_to_(self_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -922,7 +1030,9 @@ def random_(self, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(random_, (self, generator))
+        if not flags & REDISPATCH:
+            return intercept(random_, (self, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -936,20 +1046,23 @@ def random_(self, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.random_(self_, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.random_(self_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -969,7 +1082,9 @@ def uniform_(self, from_, to, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(uniform_, (self, from_, to, generator))
+        if not flags & REDISPATCH:
+            return intercept(uniform_, (self, from_, to, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -983,20 +1098,23 @@ def uniform_(self, from_, to, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.uniform_(self_, from_, to, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.uniform_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1016,7 +1134,9 @@ def cauchy_(self, median, sigma, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(cauchy_, (self, median, sigma, generator))
+        if not flags & REDISPATCH:
+            return intercept(cauchy_, (self, median, sigma, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1030,20 +1150,23 @@ def cauchy_(self, median, sigma, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1063,7 +1186,9 @@ def log_normal_(self, mean, std, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(log_normal_, (self, mean, std, generator))
+        if not flags & REDISPATCH:
+            return intercept(log_normal_, (self, mean, std, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1077,20 +1202,23 @@ def log_normal_(self, mean, std, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.log_normal_(self_, mean, std, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.log_normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1110,7 +1238,9 @@ def exponential_(self, lambd, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(exponential_, (self, lambd, generator))
+        if not flags & REDISPATCH:
+            return intercept(exponential_, (self, lambd, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1124,20 +1254,23 @@ def exponential_(self, lambd, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.exponential_(self_, lambd, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.exponential_(self_, lambd, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1157,7 +1290,9 @@ def geometric_(self, p, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(geometric_, (self, p, generator))
+        if not flags & REDISPATCH:
+            return intercept(geometric_, (self, p, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1171,20 +1306,23 @@ def geometric_(self, p, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.geometric_(self_, p, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.geometric_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1204,7 +1342,9 @@ def normal_(self, mean, std, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(normal_, (self, mean, std, generator))
+        if not flags & REDISPATCH:
+            return intercept(normal_, (self, mean, std, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1218,20 +1358,23 @@ def normal_(self, mean, std, generator):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
-    kernels_random_operators.normal_(self_, mean, std, None if generator is None else generator._stream)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_random_operators.normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.zero_()
                 result_tangent = self_t.zero_()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -1247,16 +1390,20 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(multinomial, (input, num_samples, replacement, generator), out)
-    if out is not None:
-        return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
-    result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(multinomial, (input, num_samples, replacement, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
+        result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1277,16 +1424,20 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(normal_Tensor_float, (mean, std, generator), out)
-    if out is not None:
-        return write_out(normal_Tensor_float, (mean, std, generator), out)
-    result_ = kernels_random_operators.normal(mean_, std, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(normal_Tensor_float, (mean, std, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(normal_Tensor_float, (mean, std, generator), out)
+        result_ = kernels_random_operators.normal(mean_, std, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1304,13 +1455,13 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     if flags & FORWARD_AD:
         mean_t = tangent_of(mean)
         if mean_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 mean_p = mean
                 # result: auto_element_wise
                 result_tangent = (ops.zeros(mean_p.shape, dtype=mean_t.conj().dtype, device=mean_t.conj().device)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1332,16 +1483,20 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(normal_float_Tensor, (mean, std, generator), out)
-    if out is not None:
-        return write_out(normal_float_Tensor, (mean, std, generator), out)
-    result_ = kernels_random_operators.normal(mean, std_, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(normal_float_Tensor, (mean, std, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(normal_float_Tensor, (mean, std, generator), out)
+        result_ = kernels_random_operators.normal(mean, std_, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1359,13 +1514,13 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     if flags & FORWARD_AD:
         std_t = tangent_of(std)
         if std_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 std_p = std
                 # result: auto_element_wise
                 result_tangent = (ops.zeros(std_p.shape, dtype=std_t.conj().dtype, device=std_t.conj().device)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1388,16 +1543,20 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(normal_Tensor_Tensor, (mean, std, generator), out)
-    if out is not None:
-        return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
-    result_ = kernels_random_operators.normal(mean_, std_, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(normal_Tensor_Tensor, (mean, std, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
+        result_ = kernels_random_operators.normal(mean_, std_, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1418,7 +1577,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
         mean_t = tangent_of(mean)
         std_t = tangent_of(std)
         if mean_t is not None or std_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if mean_t is None:
                     mean_t = zeros_for(mean)
@@ -1427,7 +1586,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
                 # result: zeros_like(mean_t + std_t)
                 result_tangent = ops.zeros_like(mean_t + std_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1438,20 +1597,24 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
     """normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(normal_float_float, (mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
-    if out is not None:
-        return write_out(normal_float_float, (mean, std, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_random_operators.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(normal_float_float, (mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(normal_float_float, (mean, std, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_random_operators.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1474,14 +1637,18 @@ def poisson(input, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(poisson, (input, generator))
-    result_ = kernels_random_operators.poisson(self_, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(poisson, (input, generator))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_random_operators.poisson(self_, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1501,13 +1668,13 @@ def poisson(input, generator):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.zeros_like(self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1533,10 +1700,15 @@ def native_dropout(input, p, train):
         return _NATIVE_DROPOUT(input, p, train)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(native_dropout, (input, p, train))
-    result0_, result1_ = kernels_random_operators.native_dropout(input_, p, train)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(native_dropout, (input, p, train))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_random_operators.native_dropout(input_, p, train)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1556,12 +1728,12 @@ def native_dropout(input, p, train):
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         if input_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result0: input_t * result1 * dropout_scale(p, train)
                 result0_tangent = input_t * result1 * dropout_scale(p, train)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
     if flags & INFERENCE:
         mark_inference((result0, result1,))
@@ -1594,14 +1766,18 @@ def native_dropout_backward(grad_output, mask, scale):
         return _NATIVE_DROPOUT_BACKWARD(grad_output, mask, scale)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(native_dropout_backward, (grad_output, mask, scale))
-    result_ = kernels_random_operators.native_dropout_backward(grad_output_, mask_, scale)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(native_dropout_backward, (grad_output, mask, scale))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_random_operators.native_dropout_backward(grad_output_, mask_, scale)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1622,13 +1798,13 @@ def native_dropout_backward(grad_output, mask, scale):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 mask_p = mask
                 # result: native_dropout_backward(grad_output_t, mask_p, scale)
                 result_tangent = ops.native_dropout_backward(grad_output_t, mask_p, scale)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1878,14 +2054,18 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rrelu_with_noise, (input, noise, lower, upper, training, generator))
-    result_ = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rrelu_with_noise, (input, noise, lower, upper, training, generator))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1909,13 +2089,13 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = ops.rrelu_with_noise_backward(self_t.conj(), self_p, noise, lower, upper, training, False).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1937,7 +2117,9 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rrelu_with_noise_, (input, noise, lower, upper, training, generator))
+        if not flags & REDISPATCH:
+            return intercept(rrelu_with_noise_, (input, noise, lower, upper, training, generator))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1957,21 +2139,24 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
         fn.saved_training = training
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: rrelu_with_noise_backward(self_t, result, noise, lower, upper, training, True)
                 result_tangent = ops.rrelu_with_noise_backward(self_t, input, noise, lower, upper, training, True)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1996,14 +2181,18 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
         return _RRELU_WITH_NOISE_BACKWARD(grad_output, self, noise, lower, upper, training, self_is_result)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(rrelu_with_noise_backward, (grad_output, self, noise, lower, upper, training, self_is_result))
-    result_ = kernels_random_operators.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rrelu_with_noise_backward, (grad_output, self, noise, lower, upper, training, self_is_result))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_random_operators.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2029,13 +2218,13 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = self
                 # result: rrelu_with_noise_backward(grad_output_t, self_p, noise, lower, upper, training, False)
                 result_tangent = ops.rrelu_with_noise_backward(grad_output_t, self_p, noise, lower, upper, training, False)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -105,16 +105,20 @@ def sum(input, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sum, (input, dtype), out)
-    if out is not None:
-        return write_out(sum, (input, dtype), out, "shared")
-    result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sum, (input, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sum, (input, dtype), out, "shared")
+        result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -133,12 +137,12 @@ def sum(input, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.sum(self_t, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -160,16 +164,20 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sum_dim_IntList, (input, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(sum_dim_IntList, (input, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "shared")
+        result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -190,12 +198,12 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.sum_dim_IntList(self_t, dim, keepdim, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -217,16 +225,20 @@ def mean(input, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(mean, (input, dtype), out)
-    if out is not None:
-        return write_out(mean, (input, dtype), out, "shared")
-    result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mean, (input, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mean, (input, dtype), out, "shared")
+        result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -246,12 +258,12 @@ def mean(input, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.mean(self_t, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -273,16 +285,20 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(mean_dim, (input, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(mean_dim, (input, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
+        result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -304,12 +320,12 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.mean_dim(self_t, dim, keepdim, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -331,16 +347,20 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(nansum, (input, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(nansum, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nansum, (input, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nansum, (input, dim, keepdim, dtype), out, "shared")
+        result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -361,13 +381,13 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: where(self_p.isnan(), 0, self_t).sum(dim, keepdim, dtype=dtype)
                 result_tangent = ops.where(self_p.isnan(), 0, self_t).sum(dim, keepdim, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -404,16 +424,20 @@ def prod(input, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(prod, (input, dtype), out)
-    if out is not None:
-        return write_out(prod, (input, dtype), out, "shared")
-    result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(prod, (input, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(prod, (input, dtype), out, "shared")
+        result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -433,13 +457,13 @@ def prod(input, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: prod_jvp(self_p.to(result.scalar_type()), self_t.to(result.scalar_type()), result)
                 result_tangent = prod_jvp(self_p.to(result.dtype), self_t.to(result.dtype), result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -463,16 +487,20 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(prod_dim_int, (input, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "shared")
-    result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(prod_dim_int, (input, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "shared")
+        result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -494,13 +522,13 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: prod_jvp(self_p.to(result.scalar_type()), self_t.to(result.scalar_type()), result, dim, keepdim)
                 result_tangent = prod_jvp(self_p.to(result.dtype), self_t.to(result.dtype), result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -536,16 +564,20 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(std_correction, (input, dim, correction, keepdim), out)
-    if out is not None:
-        return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
-    result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(std_correction, (input, dim, correction, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
+        result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -567,13 +599,13 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: std_jvp(self_p, self_t, result, dim, correction, keepdim)
                 result_tangent = std_jvp(self_p, self_t, result, dim, correction, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -619,10 +651,15 @@ def std_mean_correction(input, dim, correction, keepdim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(std_mean_correction, (input, dim, correction, keepdim))
-    result0_, result1_ = kernels_reduction_sums.std_mean(self_, dim, correction, keepdim)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(std_mean_correction, (input, dim, correction, keepdim))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_reduction_sums.std_mean(self_, dim, correction, keepdim)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -645,7 +682,7 @@ def std_mean_correction(input, dim, correction, keepdim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result0: std_jvp(self_p, self_t, result0, dim, correction, keepdim)
@@ -653,7 +690,7 @@ def std_mean_correction(input, dim, correction, keepdim):
                 # result1: self_t.mean(dim, keepdim)
                 result1_tangent = self_t.mean(dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
     if flags & INFERENCE:
@@ -701,16 +738,20 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(var_correction, (input, dim, correction, keepdim), out)
-    if out is not None:
-        return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
-    result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(var_correction, (input, dim, correction, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
+        result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -731,13 +772,13 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: var_jvp(self_p, self_t, dim, correction, keepdim)
                 result_tangent = var_jvp(self_p, self_t, dim, correction, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -783,10 +824,15 @@ def var_mean_correction(input, dim, correction, keepdim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(var_mean_correction, (input, dim, correction, keepdim))
-    result0_, result1_ = kernels_reduction_sums.var_mean(self_, dim, correction, keepdim)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(var_mean_correction, (input, dim, correction, keepdim))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_reduction_sums.var_mean(self_, dim, correction, keepdim)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -808,7 +854,7 @@ def var_mean_correction(input, dim, correction, keepdim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result0: var_jvp(self_p, self_t, dim, correction, keepdim)
@@ -816,7 +862,7 @@ def var_mean_correction(input, dim, correction, keepdim):
                 # result1: self_t.mean(dim, keepdim)
                 result1_tangent = self_t.mean(dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
     if flags & INFERENCE:
@@ -850,16 +896,20 @@ def amax(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(amax, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(amax, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -880,13 +930,13 @@ def amax(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: amaxmin_jvp(self_p, self_t, result, dim, keepdim)
                 result_tangent = amaxmin_jvp(self_p, self_t, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -908,16 +958,20 @@ def amin(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(amin, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(amin, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -938,13 +992,13 @@ def amin(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: amaxmin_jvp(self_p, self_t, result, dim, keepdim)
                 result_tangent = amaxmin_jvp(self_p, self_t, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -967,12 +1021,17 @@ def aminmax(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(aminmax, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
-    min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
-    min = None if min_ is None else ops.wrap(min_)
-    max = None if max_ is None else ops.wrap(max_)
+        if not flags & REDISPATCH:
+            return intercept(aminmax, (input, dim, keepdim), out)
+        min, max = take_kernel()()
+        min_ = None if min is None else min._array
+        max_ = None if max is None else max._array
+    else:
+        if out is not None:
+            return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
+        min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
+        min = None if min_ is None else ops.wrap(min_)
+        max = None if max_ is None else ops.wrap(max_)
     if flags == GRAD_OFF:
         return aminmax_result((min, max))
     if not flags & GRAD_OFF:
@@ -995,7 +1054,7 @@ def aminmax(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # min: amaxmin_jvp(self_p, self_t, min, dim, keepdim)
@@ -1003,7 +1062,7 @@ def aminmax(input, dim, keepdim, *, out=None):
                 # max: amaxmin_jvp(self_p, self_t, max, dim, keepdim)
                 max_tangent = amaxmin_jvp(self_p, self_t, max, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(min, min_tangent)
             set_tangent(max, max_tangent)
     if flags & INFERENCE:
@@ -1027,16 +1086,20 @@ def max(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max, (input,), out)
-    if out is not None:
-        return write_out(max, (input,), out, "shared")
-    result_ = kernels_reduction_extrema.max(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(max, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(max, (input,), out, "shared")
+        result_ = kernels_reduction_extrema.max(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1055,13 +1118,13 @@ def max(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: evenly_read_jvp(self_t, self_p, result)
                 result_tangent = evenly_read_jvp(self_t, self_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1084,12 +1147,17 @@ def max_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(max_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(max_dim, (input, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return max_result((values, indices))
     if not flags & GRAD_OFF:
@@ -1110,12 +1178,12 @@ def max_dim(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -1138,16 +1206,20 @@ def min(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(min, (input,), out)
-    if out is not None:
-        return write_out(min, (input,), out, "shared")
-    result_ = kernels_reduction_extrema.min(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(min, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(min, (input,), out, "shared")
+        result_ = kernels_reduction_extrema.min(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1166,13 +1238,13 @@ def min(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: evenly_read_jvp(self_t, self_p, result)
                 result_tangent = evenly_read_jvp(self_t, self_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1195,12 +1267,17 @@ def min_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(min_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(min_dim, (input, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return min_result((values, indices))
     if not flags & GRAD_OFF:
@@ -1221,12 +1298,12 @@ def min_dim(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -1244,16 +1321,20 @@ def argmax(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(argmax, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(argmax, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1270,16 +1351,20 @@ def argmin(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(argmin, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(argmin, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1296,16 +1381,20 @@ def all(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(all, (input,), out)
-    if out is not None:
-        return write_out(all, (input,), out, "shared")
-    result_ = kernels_reduction_counting.all(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(all, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(all, (input,), out, "shared")
+        result_ = kernels_reduction_counting.all(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1322,16 +1411,20 @@ def all_dims(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(all_dims, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(all_dims, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(all_dims, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(all_dims, (input, dim, keepdim), out, "shared")
+        result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1348,16 +1441,20 @@ def all_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(all_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(all_dim, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(all_dim, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(all_dim, (input, dim, keepdim), out, "shared")
+        result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1374,16 +1471,20 @@ def any(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(any, (input,), out)
-    if out is not None:
-        return write_out(any, (input,), out, "shared")
-    result_ = kernels_reduction_counting.any(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(any, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(any, (input,), out, "shared")
+        result_ = kernels_reduction_counting.any(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1400,16 +1501,20 @@ def any_dims(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(any_dims, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(any_dims, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(any_dims, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(any_dims, (input, dim, keepdim), out, "shared")
+        result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1426,16 +1531,20 @@ def any_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(any_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(any_dim, (input, dim, keepdim), out, "shared")
-    result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(any_dim, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(any_dim, (input, dim, keepdim), out, "shared")
+        result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1452,16 +1561,20 @@ def count_nonzero(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(count_nonzero, (input, dim), out)
-    if out is not None:
-        return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
-    result_ = kernels_reduction_counting.count_nonzero(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(count_nonzero, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
+        result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1478,16 +1591,20 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(count_nonzero_dim_IntList, (input, dim), out)
-    if out is not None:
-        return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
-    result_ = kernels_reduction_counting.count_nonzero(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(count_nonzero_dim_IntList, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
+        result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1509,16 +1626,20 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(norm_ScalarOpt_dtype, (input, p, dtype), out)
-    if out is not None:
-        return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(norm_ScalarOpt_dtype, (input, p, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1540,13 +1661,13 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result)
                 result_tangent = norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1569,16 +1690,20 @@ def norm_Scalar(input, p, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(norm_Scalar, (input, p), out)
-    if out is not None:
-        return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.norm(self_, p)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(norm_Scalar, (input, p), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.norm(self_, p)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1598,13 +1723,13 @@ def norm_Scalar(input, p, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: norm_jvp(self_p, self_t, p, result)
                 result_tangent = norm_jvp(self_p, self_t, p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1627,16 +1752,20 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1660,13 +1789,13 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result, dim, keepdim)
                 result_tangent = norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1689,16 +1818,20 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
-    if out is not None:
-        return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1720,13 +1853,13 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: norm_jvp(self_p, self_t, p, result, dim, keepdim)
                 result_tangent = norm_jvp(self_p, self_t, p, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1762,16 +1895,20 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
-    if out is not None:
-        return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1795,13 +1932,13 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: norm_jvp(self_p, self_t, ord, result, dim, keepdim)
                 result_tangent = norm_jvp(self_p, self_t, ord, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1823,18 +1960,22 @@ def logsumexp(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(logsumexp, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(logsumexp, (input, dim, keepdim), out, "shared")
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    result_ = kernels_reduction_sums.logsumexp(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logsumexp, (input, dim, keepdim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logsumexp, (input, dim, keepdim), out, "shared")
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        result_ = kernels_reduction_sums.logsumexp(self_, dim, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1855,13 +1996,13 @@ def logsumexp(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: logsumexp_jvp(self_p, self_t, result, dim, keepdim)
                 result_tangent = logsumexp_jvp(self_p, self_t, result, dim, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1896,16 +2037,20 @@ def cumsum(input, dim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(cumsum, (input, dim, dtype), out)
-    if out is not None:
-        return write_out(cumsum, (input, dim, dtype), out)
-    result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(cumsum, (input, dim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(cumsum, (input, dim, dtype), out)
+        result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1925,12 +2070,12 @@ def cumsum(input, dim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.cumsum(self_t, dim, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1948,7 +2093,9 @@ def cumsum_(input, dim, dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(cumsum_, (input, dim, dtype))
+        if not flags & REDISPATCH:
+            return intercept(cumsum_, (input, dim, dtype))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1964,20 +2111,23 @@ def cumsum_(input, dim, dtype):
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.cumsum(self_t, dim, dtype=dtype)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -1999,16 +2149,20 @@ def cumprod(input, dim, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(cumprod, (input, dim, dtype), out)
-    if out is not None:
-        return write_out(cumprod, (input, dim, dtype), out)
-    result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(cumprod, (input, dim, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(cumprod, (input, dim, dtype), out)
+        result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2029,13 +2183,13 @@ def cumprod(input, dim, dtype, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: cumprod_jvp(self_t.to(result.scalar_type()), self_p.to(result.scalar_type()), dim, result)
                 result_tangent = cumprod_jvp(self_t.to(result.dtype), self_p.to(result.dtype), dim, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2053,7 +2207,9 @@ def cumprod_(input, dim, dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(cumprod_, (input, dim, dtype))
+        if not flags & REDISPATCH:
+            return intercept(cumprod_, (input, dim, dtype))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2069,24 +2225,27 @@ def cumprod_(input, dim, dtype):
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    write_inplace(self_, kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy))
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: cumprod_jvp(self_t.to(result.scalar_type()), self_p.to(result.scalar_type()), dim, result)
                 result_tangent = cumprod_jvp(self_t.to(input.dtype), self_p.to(input.dtype), dim, input)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -2110,12 +2269,17 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
         return _CUMMAX(input, dim, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cummax, (input, dim), out)
-    if out is not None:
-        return write_out(cummax, (input, dim), out, "same_dtype shared")
-    values_, indices_ = kernels_reduction_running.cummax(self_, dim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(cummax, (input, dim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(cummax, (input, dim), out, "same_dtype shared")
+        values_, indices_ = kernels_reduction_running.cummax(self_, dim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return cummax_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2135,12 +2299,12 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: self_t.gather(dim, indices)
                 values_tangent = self_t.gather(dim, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2172,12 +2336,17 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
         return _CUMMIN(input, dim, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(cummin, (input, dim), out)
-    if out is not None:
-        return write_out(cummin, (input, dim), out, "same_dtype shared")
-    values_, indices_ = kernels_reduction_running.cummin(self_, dim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(cummin, (input, dim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(cummin, (input, dim), out, "same_dtype shared")
+        values_, indices_ = kernels_reduction_running.cummin(self_, dim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return cummin_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2197,12 +2366,12 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: self_t.gather(dim, indices)
                 values_tangent = self_t.gather(dim, indices)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2236,16 +2405,20 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
         return _LOGCUMSUMEXP(input, dim, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(logcumsumexp, (input, dim), out)
-    if out is not None:
-        return write_out(logcumsumexp, (input, dim), out, "same_dtype")
-    result_ = kernels_reduction_running.logcumsumexp(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(logcumsumexp, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(logcumsumexp, (input, dim), out, "same_dtype")
+        result_ = kernels_reduction_running.logcumsumexp(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2265,13 +2438,13 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: logcumsumexp_jvp(self_p, self_t, result, dim)
                 result_tangent = logcumsumexp_jvp(self_p, self_t, result, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2300,16 +2473,20 @@ def median(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(median, (input,), out)
-    if out is not None:
-        return write_out(median, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.median(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(median, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(median, (input,), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.median(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2328,13 +2505,13 @@ def median(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: evenly_read_jvp(self_t, self_p, result)
                 result_tangent = evenly_read_jvp(self_t, self_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2357,12 +2534,17 @@ def median_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(median_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(median_dim, (input, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return median_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2383,12 +2565,12 @@ def median_dim(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2411,16 +2593,20 @@ def nanmedian(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(nanmedian, (input,), out)
-    if out is not None:
-        return write_out(nanmedian, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction_extrema.nanmedian(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(nanmedian, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(nanmedian, (input,), out, "same_dtype shared")
+        result_ = kernels_reduction_extrema.nanmedian(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2439,13 +2625,13 @@ def nanmedian(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: evenly_read_jvp(self_t, self_p, result)
                 result_tangent = evenly_read_jvp(self_t, self_p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2468,12 +2654,17 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(nanmedian_dim, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(nanmedian_dim, (input, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return nanmedian_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2494,12 +2685,12 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2522,12 +2713,17 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(kthvalue, (input, k, dim, keepdim), out)
-    if out is not None:
-        return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(kthvalue, (input, k, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return kthvalue_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2548,12 +2744,12 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2576,12 +2772,17 @@ def mode(input, dim, keepdim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(mode, (input, dim, keepdim), out)
-    if out is not None:
-        return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
-    values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(mode, (input, dim, keepdim), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
+        values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return mode_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2602,12 +2803,12 @@ def mode(input, dim, keepdim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -2687,18 +2888,22 @@ def dist(input, other, p=2, *, out=None):
         return _DIST(input, other, p, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(dist, (input, other, p), out)
-    if out is not None:
-        return write_out(dist, (input, other, p), out)
-    if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
-    result_ = kernels_reduction_norms.dist(self_, other_, p)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(dist, (input, other, p), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(dist, (input, other, p), out)
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        result_ = kernels_reduction_norms.dist(self_, other_, p)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2721,7 +2926,7 @@ def dist(input, other, p=2, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -2732,7 +2937,7 @@ def dist(input, other, p=2, *, out=None):
                 # result: norm_jvp(self_p - other_p, self_t - other_t, p, result)
                 result_tangent = norm_jvp(self_p - other_p, self_t - other_t, p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2792,16 +2997,20 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
         return __CDIST_FORWARD(x1, x2, p, compute_mode, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_cdist_forward, (x1, x2, p, compute_mode), out)
-    if out is not None:
-        return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_cdist_forward, (x1, x2, p, compute_mode), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2824,7 +3033,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
         x1_t = tangent_of(x1)
         x2_t = tangent_of(x2)
         if x1_t is not None or x2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if x1_t is None:
                     x1_t = zeros_for(x1)
@@ -2835,7 +3044,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
                 # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
                 result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2866,16 +3075,20 @@ def _euclidean_dist(x1, x2, *, out=None):
         return __EUCLIDEAN_DIST(x1, x2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_euclidean_dist, (x1, x2), out)
-    if out is not None:
-        return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
-    result_ = kernels_reduction_norms.euclidean(x1_, x2_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_euclidean_dist, (x1, x2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
+        result_ = kernels_reduction_norms.euclidean(x1_, x2_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2897,7 +3110,7 @@ def _euclidean_dist(x1, x2, *, out=None):
         x1_t = tangent_of(x1)
         x2_t = tangent_of(x2)
         if x1_t is not None or x2_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if x1_t is None:
                     x1_t = zeros_for(x1)
@@ -2908,7 +3121,7 @@ def _euclidean_dist(x1, x2, *, out=None):
                 # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
                 result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2942,16 +3155,20 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
         return _RENORM(input, p, dim, maxnorm, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(renorm, (input, p, dim, maxnorm), out)
-    if out is not None:
-        return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
-    result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(renorm, (input, p, dim, maxnorm), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
+        result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2972,13 +3189,13 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: renorm_jvp(self_p, self_t, p, dim, maxnorm)
                 result_tangent = renorm_jvp(self_p, self_t, p, dim, maxnorm)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3006,7 +3223,9 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         return _RENORM_(input, p, dim, maxnorm, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(renorm_, (input, p, dim, maxnorm))
+        if not flags & REDISPATCH:
+            return intercept(renorm_, (input, p, dim, maxnorm))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3024,23 +3243,26 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         fn.saved_maxnorm = maxnorm
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    write_inplace(self_, kernels_reduction_norms.renorm(self_, p, dim, maxnorm))
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_reduction_norms.renorm(self_, p, dim, maxnorm))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: renorm_jvp(self_p, self_t, p, dim, maxnorm)
                 result_tangent = renorm_jvp(self_p, self_t, p, dim, maxnorm)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -3068,16 +3290,20 @@ def trace(input, *, out=None):
         return _TRACE(input, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(trace, (input,), out)
-    if out is not None:
-        return write_out(trace, (input,), out, "same_dtype shared")
-    result_ = kernels_reduction_sums.trace(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(trace, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(trace, (input,), out, "same_dtype shared")
+        result_ = kernels_reduction_sums.trace(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3095,12 +3321,12 @@ def trace(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.trace(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3207,16 +3433,20 @@ def bincount(input, weights=None, minlength=0, *, out=None):
         return _BINCOUNT(input, weights, minlength, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(bincount, (input, weights, minlength), out)
-    if out is not None:
-        return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
-    result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(bincount, (input, weights, minlength), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
+        result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("bincount", (input, weights,), (result,))
     if flags & FORWARD_AD:
@@ -3247,16 +3477,20 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         return _HISTC(input, bins, min, max, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(histc, (input, bins, min, max), out)
-    if out is not None:
-        return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
-    result_ = kernels_reduction_counting.histc(self_, bins, min, max)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(histc, (input, bins, min, max), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
+        result_ = kernels_reduction_counting.histc(self_, bins, min, max)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3285,6 +3519,9 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     if flags and flags & INTERCEPT:
         return intercept(cov, (input, correction, fweights, aweights), None, composite_reduction_statistics.cov)
     return composite_reduction_statistics.cov(input, correction, fweights, aweights)
+
+
+cov.keyword_only = ("correction", "fweights", "aweights",)
 
 
 _COV = GuardedOverload("cov", ((
@@ -3404,12 +3641,17 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(histogram_bins_tensor, (input, bins, weight, density), out)
-    if out is not None:
-        return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
-    hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
-    hist = None if hist_ is None else ops.wrap(hist_)
-    bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+        if not flags & REDISPATCH:
+            return intercept(histogram_bins_tensor, (input, bins, weight, density), out)
+        hist, bin_edges = take_kernel()()
+        hist_ = None if hist is None else hist._array
+        bin_edges_ = None if bin_edges is None else bin_edges._array
+    else:
+        if out is not None:
+            return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
+        hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
+        hist = None if hist_ is None else ops.wrap(hist_)
+        bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
         not_implemented_history("histogram.bins_tensor", (input, bins, weight,), (hist, bin_edges,))
     if flags & FORWARD_AD:
@@ -3430,12 +3672,17 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(histogram_bin_ct, (input, bins, range, weight, density), out)
-    if out is not None:
-        return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
-    hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
-    hist = None if hist_ is None else ops.wrap(hist_)
-    bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+        if not flags & REDISPATCH:
+            return intercept(histogram_bin_ct, (input, bins, range, weight, density), out)
+        hist, bin_edges = take_kernel()()
+        hist_ = None if hist is None else hist._array
+        bin_edges_ = None if bin_edges is None else bin_edges._array
+    else:
+        if out is not None:
+            return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
+        hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
+        hist = None if hist_ is None else ops.wrap(hist_)
+        bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
         not_implemented_history("histogram.bin_ct", (input, weight,), (hist, bin_edges,))
     if flags & FORWARD_AD:
@@ -3493,14 +3740,18 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(value_selecting_reduction_backward, (grad, dim, indices, sizes, keepdim))
-    result_ = kernels_reduction_extrema.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(value_selecting_reduction_backward, (grad, dim, indices, sizes, keepdim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_reduction_extrema.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3520,12 +3771,12 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     if flags & FORWARD_AD:
         grad_t = tangent_of(grad)
         if grad_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.value_selecting_reduction_backward(grad_t, dim, indices, sizes, keepdim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

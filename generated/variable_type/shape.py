@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -172,15 +172,19 @@ def detach_copy(input, *, out=None):
         return _DETACH_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(detach_copy, (input,), out)
-    if out is not None:
-        return write_out(detach_copy, (input,), out, "same_dtype shared")
-    result_ = self_.copy()
-    result_ = default_float(asarray(result_), self_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(detach_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(detach_copy, (input,), out, "same_dtype shared")
+        result_ = self_.copy()
+        result_ = default_float(asarray(result_), self_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("detach_copy", (input,), (result,))
     if flags & FORWARD_AD:
@@ -211,16 +215,20 @@ def clone(input, memory_format, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(clone, (input, memory_format), out)
-    if out is not None:
-        return write_out(clone, (input, memory_format), out, "same_dtype shared")
-    result_ = kernels_shape_copies.clone(self_, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(clone, (input, memory_format), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(clone, (input, memory_format), out, "same_dtype shared")
+        result_ = kernels_shape_copies.clone(self_, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -237,12 +245,12 @@ def clone(input, memory_format, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.clone(self_t, memory_format=memory_format)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -271,7 +279,9 @@ def copy_(self, src, non_blocking=False):
         return _COPY_(self, src, non_blocking)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(copy_, (self, src, non_blocking))
+        if not flags & REDISPATCH:
+            return intercept(copy_, (self, src, non_blocking))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -286,16 +296,19 @@ def copy_(self, src, non_blocking=False):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(self)
         src_t = tangent_of(src)
-    kernels_shape_copies.copy_(self_, src_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        kernels_shape_copies.copy_(self_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(self)
@@ -304,7 +317,7 @@ def copy_(self, src, non_blocking=False):
                 # result: src_t.expand_as(self_t).clone()
                 result_tangent = src_t.expand_as(self_t).clone()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(self, result_tangent)
     return self
 
@@ -341,18 +354,22 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_to_copy, (input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad))
-    if device is not None:
-        check_device(device)
-    if layout is not None:
-        check_layout(layout)
-    result_ = kernels_shape_copies.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_to_copy, (input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if device is not None:
+            check_device(device)
+        if layout is not None:
+            check_layout(layout)
+        result_ = kernels_shape_copies.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -369,12 +386,12 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._to_copy(self_t, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, non_blocking=non_blocking, memory_format=memory_format)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if requires_grad:
         require_gradient(result)
@@ -486,14 +503,18 @@ def alias(input):
         return _ALIAS(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(alias, (input,))
-    result_ = kernels_shape_views.alias(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(alias, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.alias(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -510,12 +531,12 @@ def alias(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t
                 result_tangent = self_t
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -543,16 +564,20 @@ def alias_copy(input, *, out=None):
         return _ALIAS_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(alias_copy, (input,), out)
-    if out is not None:
-        return write_out(alias_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape_views.alias(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(alias_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(alias_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_shape_views.alias(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -569,12 +594,12 @@ def alias_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t
                 result_tangent = self_t
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -602,14 +627,18 @@ def view(self, size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(view, (self, size))
-    result_ = kernels_shape_views.view(self_, size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view, (self, size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.view(self_, size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -627,12 +656,12 @@ def view(self, size):
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.view(self_t, size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -652,16 +681,20 @@ def view_copy(input, size, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(view_copy, (input, size), out)
-    if out is not None:
-        return write_out(view_copy, (input, size), out, "same_dtype shared")
-    result_ = kernels_shape_views.view(self_, size).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_copy, (input, size), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(view_copy, (input, size), out, "same_dtype shared")
+        result_ = kernels_shape_views.view(self_, size).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -679,12 +712,12 @@ def view_copy(input, size, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.view_copy(self_t, size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -702,14 +735,18 @@ def view_dtype(self, dtype):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(view_dtype, (self, dtype))
-    result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_dtype, (self, dtype))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     share_version(result, self)
     return result
@@ -726,16 +763,20 @@ def view_copy_dtype(input, dtype, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(view_copy_dtype, (input, dtype), out)
-    if out is not None:
-        return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
-    result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(view_copy_dtype, (input, dtype), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
+        result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -756,14 +797,18 @@ def _unsafe_view(input, size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_unsafe_view, (input, size))
-    result_ = kernels_shape_views.view(self_, size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_unsafe_view, (input, size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.view(self_, size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -781,12 +826,12 @@ def _unsafe_view(input, size):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._unsafe_view(self_t, size)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -808,14 +853,18 @@ def _reshape_alias(input, size, stride):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(_reshape_alias, (input, size, stride))
-    result_ = kernels_shape_views.reshape_alias(self_, size, stride)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(_reshape_alias, (input, size, stride))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.reshape_alias(self_, size, stride)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -833,12 +882,12 @@ def _reshape_alias(input, size, stride):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops._reshape_alias(self_t, size, stride)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -974,14 +1023,18 @@ def expand(self, size, implicit):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(expand, (self, size, implicit))
-    result_ = kernels_shape_views.expand(self_, size, implicit)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(expand, (self, size, implicit))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.expand(self_, size, implicit)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -999,12 +1052,12 @@ def expand(self, size, implicit):
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.expand(self_t, size, implicit=implicit)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -1024,16 +1077,20 @@ def expand_copy(input, size, implicit, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(expand_copy, (input, size, implicit), out)
-    if out is not None:
-        return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
-    result_ = kernels_shape_views.expand(self_, size, implicit).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(expand_copy, (input, size, implicit), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
+        result_ = kernels_shape_views.expand(self_, size, implicit).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1051,12 +1108,12 @@ def expand_copy(input, size, implicit, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.expand_copy(self_t, size, implicit=implicit)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1135,14 +1192,18 @@ def permute(input, dims):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(permute, (input, dims))
-    result_ = kernels_shape_views.permute(self_, dims)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(permute, (input, dims))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.permute(self_, dims)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1160,12 +1221,12 @@ def permute(input, dims):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.permute(self_t, dims)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -1186,16 +1247,20 @@ def permute_copy(input, dims, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(permute_copy, (input, dims), out)
-    if out is not None:
-        return write_out(permute_copy, (input, dims), out, "same_dtype shared")
-    result_ = kernels_shape_views.permute(self_, dims).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(permute_copy, (input, dims), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(permute_copy, (input, dims), out, "same_dtype shared")
+        result_ = kernels_shape_views.permute(self_, dims).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1213,12 +1278,12 @@ def permute_copy(input, dims, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.permute_copy(self_t, dims)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1244,14 +1309,18 @@ def transpose(input, dim0, dim1):
         return _TRANSPOSE_INT(input, dim0, dim1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(transpose, (input, dim0, dim1))
-    result_ = kernels_shape_views.transpose(self_, dim0, dim1)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(transpose, (input, dim0, dim1))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.transpose(self_, dim0, dim1)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1270,12 +1339,12 @@ def transpose(input, dim0, dim1):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.transpose_int(self_t, dim0, dim1)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -1305,16 +1374,20 @@ def transpose_copy(input, dim0, dim1, *, out=None):
         return _TRANSPOSE_COPY_INT(input, dim0, dim1, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(transpose_copy, (input, dim0, dim1), out)
-    if out is not None:
-        return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
-    result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(transpose_copy, (input, dim0, dim1), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
+        result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1333,12 +1406,12 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.transpose_copy_int(self_t, dim0, dim1)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1370,7 +1443,9 @@ def transpose_(self, dim0, dim1):
         return _TRANSPOSE_(self, dim0, dim1)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(transpose_, (self, dim0, dim1))
+        if not flags & REDISPATCH:
+            return intercept(transpose_, (self, dim0, dim1))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1386,20 +1461,23 @@ def transpose_(self, dim0, dim1):
         fn.saved_dim1 = dim1
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.transpose(self_, dim0, dim1)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.transpose(self_, dim0, dim1)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.transpose(dim0, dim1)
                 result_tangent = self_t.transpose(dim0, dim1)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -1427,14 +1505,18 @@ def t(input):
         return _T(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(t, (input,))
-    result_ = kernels_shape_views.t(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(t, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.t(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1451,12 +1533,12 @@ def t(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.t(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -1484,16 +1566,20 @@ def t_copy(input, *, out=None):
         return _T_COPY(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(t_copy, (input,), out)
-    if out is not None:
-        return write_out(t_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape_views.t(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(t_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(t_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_shape_views.t(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1510,12 +1596,12 @@ def t_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.t_copy(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1545,7 +1631,9 @@ def t_(self):
         return _T_(self)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(t_, (self,))
+        if not flags & REDISPATCH:
+            return intercept(t_, (self,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1559,20 +1647,23 @@ def t_(self):
         fn.hooks = None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.t_in_place(self_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.t_in_place(self_)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.t()
                 result_tangent = self_t.t()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -1858,14 +1949,18 @@ def squeeze(input):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze, (input,))
-    result_ = kernels_shape_views.squeeze(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.squeeze(self_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1883,12 +1978,12 @@ def squeeze(input):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -1909,16 +2004,20 @@ def squeeze_copy(input, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_copy, (input,), out)
-    if out is not None:
-        return write_out(squeeze_copy, (input,), out, "same_dtype shared")
-    result_ = kernels_shape_views.squeeze(self_).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze_copy, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(squeeze_copy, (input,), out, "same_dtype shared")
+        result_ = kernels_shape_views.squeeze(self_).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1936,12 +2035,12 @@ def squeeze_copy(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_copy(self_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1964,14 +2063,18 @@ def squeeze_dim(input, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_dim, (input, dim))
-    result_ = kernels_shape_views.squeeze_dim(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze_dim, (input, dim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.squeeze_dim(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1990,12 +2093,12 @@ def squeeze_dim(input, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_dim(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2016,16 +2119,20 @@ def squeeze_copy_dim(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_copy_dim, (input, dim), out)
-    if out is not None:
-        return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze_copy_dim, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
+        result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2044,12 +2151,12 @@ def squeeze_copy_dim(input, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_copy_dim(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2072,14 +2179,18 @@ def squeeze_dims(input, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_dims, (input, dim))
-    result_ = kernels_shape_views.squeeze_dims(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze_dims, (input, dim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.squeeze_dims(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2098,12 +2209,12 @@ def squeeze_dims(input, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_dims(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2124,16 +2235,20 @@ def squeeze_copy_dims(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_copy_dims, (input, dim), out)
-    if out is not None:
-        return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(squeeze_copy_dims, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
+        result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2152,12 +2267,12 @@ def squeeze_copy_dims(input, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_copy_dims(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2180,7 +2295,9 @@ def squeeze_(self):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze_, (self,))
+        if not flags & REDISPATCH:
+            return intercept(squeeze_, (self,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2195,20 +2312,23 @@ def squeeze_(self):
         fn.saved_self_sym_sizes = self.shape
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.squeeze(self_)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.squeeze(self_)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.squeeze()
                 result_tangent = self_t.squeeze()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -2229,7 +2349,9 @@ def squeeze__dim(self, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze__dim, (self, dim))
+        if not flags & REDISPATCH:
+            return intercept(squeeze__dim, (self, dim))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2245,20 +2367,23 @@ def squeeze__dim(self, dim):
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.squeeze_dim(self_, dim)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.squeeze_dim(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.squeeze(dim)
                 result_tangent = self_t.squeeze(dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -2279,7 +2404,9 @@ def squeeze__dims(self, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(squeeze__dims, (self, dim))
+        if not flags & REDISPATCH:
+            return intercept(squeeze__dims, (self, dim))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2295,20 +2422,23 @@ def squeeze__dims(self, dim):
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.squeeze_dims(self_, dim)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.squeeze_dims(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.squeeze(dim)
                 result_tangent = self_t.squeeze(dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -2332,14 +2462,18 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
         return _UNSQUEEZE(input, dim, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unsqueeze, (input, dim))
-    result_ = kernels_shape_views.unsqueeze(self_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(unsqueeze, (input, dim))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.unsqueeze(self_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2357,12 +2491,12 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unsqueeze(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2392,16 +2526,20 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
         return _UNSQUEEZE_COPY(input, dim, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unsqueeze_copy, (input, dim), out)
-    if out is not None:
-        return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
-    result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(unsqueeze_copy, (input, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
+        result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2419,12 +2557,12 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unsqueeze_copy(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2456,7 +2594,9 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
         return _UNSQUEEZE_(self, dim, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unsqueeze_, (self, dim))
+        if not flags & REDISPATCH:
+            return intercept(unsqueeze_, (self, dim))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2471,20 +2611,23 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
-    self._array = kernels_shape_views.unsqueeze(self_, dim)
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        self._array = kernels_shape_views.unsqueeze(self_, dim)
     bump_version(self)
     if records:
         replace_history(self, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: self_t.unsqueeze(dim)
                 result_tangent = self_t.unsqueeze(dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(self, result_tangent)
     return self
 
@@ -2512,14 +2655,18 @@ def as_strided(input, size, stride, storage_offset):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(as_strided, (input, size, stride, storage_offset))
-    result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(as_strided, (input, size, stride, storage_offset))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2542,13 +2689,13 @@ def as_strided(input, size, stride, storage_offset):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
                 result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2570,16 +2717,20 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(as_strided_copy, (input, size, stride, storage_offset), out)
-    if out is not None:
-        return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
-    result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(as_strided_copy, (input, size, stride, storage_offset), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
+        result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2602,13 +2753,13 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
                 result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2632,7 +2783,9 @@ def as_strided_(input, size, stride, storage_offset):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(as_strided_, (input, size, stride, storage_offset))
+        if not flags & REDISPATCH:
+            return intercept(as_strided_, (input, size, stride, storage_offset))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2652,23 +2805,26 @@ def as_strided_(input, size, stride, storage_offset):
         fn.saved_storage_offset = storage_offset
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    input._array = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        input._array = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
     bump_version(input)
     if records:
         replace_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
                 result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(input, result_tangent)
     return input
 
@@ -2692,14 +2848,18 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
         return _SELECT_INT(input, dim, index, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(select, (input, dim, index))
-    result_ = kernels_shape_views.select(self_, dim, index)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(select, (input, dim, index))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.select(self_, dim, index)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2719,12 +2879,12 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.select_int(self_t, dim, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2754,16 +2914,20 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         return _SELECT_COPY_INT(input, dim, index, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(select_copy, (input, dim, index), out)
-    if out is not None:
-        return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape_views.select(self_, dim, index).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(select_copy, (input, dim, index), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
+        result_ = kernels_shape_views.select(self_, dim, index).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2783,12 +2947,12 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.select_copy_int(self_t, dim, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2816,16 +2980,20 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(select_backward, (grad_output, input_sizes, dim, index), out)
-    if out is not None:
-        return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(select_backward, (grad_output, input_sizes, dim, index), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
+        result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2844,12 +3012,12 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.select_backward(grad_output_t, input_sizes, dim, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2871,14 +3039,18 @@ def slice_Tensor(input, dim, start, end, step):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(slice_Tensor, (input, dim, start, end, step))
-    result_ = kernels_shape_views.slice(self_, dim, start, end, step)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(slice_Tensor, (input, dim, start, end, step))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.slice(self_, dim, start, end, step)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2900,12 +3072,12 @@ def slice_Tensor(input, dim, start, end, step):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.slice_Tensor(self_t, dim, start, end, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -2925,16 +3097,20 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(slice_copy_Tensor, (input, dim, start, end, step), out)
-    if out is not None:
-        return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(slice_copy_Tensor, (input, dim, start, end, step), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
+        result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2956,12 +3132,12 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.slice_copy_Tensor(self_t, dim, start, end, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -2983,16 +3159,20 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
-    if out is not None:
-        return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
+        result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3013,12 +3193,12 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.slice_backward(grad_output_t, input_sizes, dim, start, end, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3067,16 +3247,20 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
         return _NARROW_COPY(input, dim, start, length, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(narrow_copy, (input, dim, start, length), out)
-    if out is not None:
-        return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
-    result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(narrow_copy, (input, dim, start, length), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
+        result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3097,12 +3281,12 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.narrow_copy(self_t, dim, start, length)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3134,14 +3318,18 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
         return _DIAGONAL(input, offset, dim1, dim2)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diagonal, (input, offset, dim1, dim2))
-    result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(diagonal, (input, offset, dim1, dim2))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3162,12 +3350,12 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.diagonal(self_t, offset, dim1, dim2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -3197,16 +3385,20 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
         return _DIAGONAL_COPY(input, offset, dim1, dim2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diagonal_copy, (input, offset, dim1, dim2), out)
-    if out is not None:
-        return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(diagonal_copy, (input, offset, dim1, dim2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
+        result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3227,12 +3419,12 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.diagonal_copy(self_t, offset, dim1, dim2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3271,16 +3463,20 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
-    if out is not None:
-        return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
+        result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3300,12 +3496,12 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.diagonal_backward(grad_output_t, input_sizes, offset, dim1, dim2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3329,6 +3525,9 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     if flags and flags & INTERCEPT:
         return intercept(linalg_diagonal, (A, offset, dim1, dim2), None, composite_shape_joins.linalg_diagonal)
     return composite_shape_joins.linalg_diagonal(A, offset, dim1, dim2)
+
+
+linalg_diagonal.keyword_only = ("offset", "dim1", "dim2",)
 
 
 _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
@@ -3356,14 +3555,18 @@ def unfold(self, dimension, size, step):
         return _UNFOLD(self, dimension, size, step)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unfold, (self, dimension, size, step))
-    result_ = kernels_shape_views.unfold(self_, dimension, size, step)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(unfold, (self, dimension, size, step))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_views.unfold(self_, dimension, size, step)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -3384,12 +3587,12 @@ def unfold(self, dimension, size, step):
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unfold(self_t, dimension, size, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     return result
 
@@ -3419,16 +3622,20 @@ def unfold_copy(input, dimension, size, step, *, out=None):
         return _UNFOLD_COPY(input, dimension, size, step, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unfold_copy, (input, dimension, size, step), out)
-    if out is not None:
-        return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
-    result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(unfold_copy, (input, dimension, size, step), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
+        result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3449,12 +3656,12 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unfold_copy(self_t, dimension, size, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3482,16 +3689,20 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
-    if out is not None:
-        return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
-    result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
+        result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3511,12 +3722,12 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     if flags & FORWARD_AD:
         grad_in_t = tangent_of(grad_in)
         if grad_in_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unfold_backward(grad_in_t, input_sizes, dim, size, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -3539,8 +3750,11 @@ def unbind_int(input, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unbind_int, (input, dim))
-    results = [ops.wrap(r) for r in kernels_shape_views.unbind(self_, dim)]
+        if not flags & REDISPATCH:
+            return intercept(unbind_int, (input, dim))
+        results = list(take_kernel()())
+    else:
+        results = [ops.wrap(r) for r in kernels_shape_views.unbind(self_, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3559,12 +3773,12 @@ def unbind_int(input, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unbind_int(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     return tuple(results)
@@ -3586,10 +3800,13 @@ def unbind_copy_int(input, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unbind_copy_int, (input, dim), out)
-    if out is not None:
-        return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape_views.unbind(self_, dim)]
+        if not flags & REDISPATCH:
+            return intercept(unbind_copy_int, (input, dim), out)
+        results = list(take_kernel()())
+    else:
+        if out is not None:
+            return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
+        results = [ops.wrap(r.copy()) for r in kernels_shape_views.unbind(self_, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3608,12 +3825,12 @@ def unbind_copy_int(input, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unbind_copy_int(self_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     if flags & INFERENCE:
@@ -3637,8 +3854,11 @@ def split_Tensor(input, split_size, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(split_Tensor, (input, split_size, dim))
-    results = [ops.wrap(r) for r in kernels_shape_views.split(self_, split_size, dim)]
+        if not flags & REDISPATCH:
+            return intercept(split_Tensor, (input, split_size, dim))
+        results = list(take_kernel()())
+    else:
+        results = [ops.wrap(r) for r in kernels_shape_views.split(self_, split_size, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3659,12 +3879,12 @@ def split_Tensor(input, split_size, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.split_Tensor(self_t, split_size, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     return tuple(results)
@@ -3686,10 +3906,13 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(split_copy_Tensor, (input, split_size, dim), out)
-    if out is not None:
-        return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape_views.split(self_, split_size, dim)]
+        if not flags & REDISPATCH:
+            return intercept(split_copy_Tensor, (input, split_size, dim), out)
+        results = list(take_kernel()())
+    else:
+        if out is not None:
+            return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
+        results = [ops.wrap(r.copy()) for r in kernels_shape_views.split(self_, split_size, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3710,12 +3933,12 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.split_copy_Tensor(self_t, split_size, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     if flags & INFERENCE:
@@ -3739,8 +3962,11 @@ def unsafe_split_Tensor(input, split_size, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unsafe_split_Tensor, (input, split_size, dim))
-    results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split(self_, split_size, dim)]
+        if not flags & REDISPATCH:
+            return intercept(unsafe_split_Tensor, (input, split_size, dim))
+        results = list(take_kernel()())
+    else:
+        results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split(self_, split_size, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3761,12 +3987,12 @@ def unsafe_split_Tensor(input, split_size, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unsafe_split_Tensor(self_t, split_size, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     if flags & INFERENCE:
@@ -3790,8 +4016,11 @@ def split_with_sizes(input, split_sizes, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(split_with_sizes, (input, split_sizes, dim))
-    results = [ops.wrap(r) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
+        if not flags & REDISPATCH:
+            return intercept(split_with_sizes, (input, split_sizes, dim))
+        results = list(take_kernel()())
+    else:
+        results = [ops.wrap(r) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3812,12 +4041,12 @@ def split_with_sizes(input, split_sizes, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.split_with_sizes(self_t, split_sizes, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     return tuple(results)
@@ -3839,10 +4068,13 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(split_with_sizes_copy, (input, split_sizes, dim), out)
-    if out is not None:
-        return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
-    results = [ops.wrap(r.copy()) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
+        if not flags & REDISPATCH:
+            return intercept(split_with_sizes_copy, (input, split_sizes, dim), out)
+        results = list(take_kernel()())
+    else:
+        if out is not None:
+            return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
+        results = [ops.wrap(r.copy()) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3863,12 +4095,12 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.split_with_sizes_copy(self_t, split_sizes, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     if flags & INFERENCE:
@@ -3892,8 +4124,11 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unsafe_split_with_sizes, (input, split_sizes, dim))
-    results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split_with_sizes(self_, split_sizes, dim)]
+        if not flags & REDISPATCH:
+            return intercept(unsafe_split_with_sizes, (input, split_sizes, dim))
+        results = list(take_kernel()())
+    else:
+        results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split_with_sizes(self_, split_sizes, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3914,12 +4149,12 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.unsafe_split_with_sizes(self_t, split_sizes, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
     if flags & INFERENCE:
@@ -4079,16 +4314,20 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
         return _SELECT_SCATTER(input, src, dim, index, axis=axis, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(select_scatter, (input, src, dim, index), out)
-    if out is not None:
-        return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
-    result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(select_scatter, (input, src, dim, index), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
+        result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4112,7 +4351,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -4121,7 +4360,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
                 # result: auto_linear
                 result_tangent = ops.select_scatter(self_t, src_t, dim, index)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4150,16 +4389,20 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(slice_scatter, (input, src, dim, start, end, step), out)
-    if out is not None:
-        return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
-    result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(slice_scatter, (input, src, dim, start, end, step), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
+        result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4185,7 +4428,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -4194,7 +4437,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
                 # result: auto_linear
                 result_tangent = ops.slice_scatter(self_t, src_t, dim, start, end, step)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4221,16 +4464,20 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
         return _DIAGONAL_SCATTER(input, src, offset, dim1, dim2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diagonal_scatter, (input, src, offset, dim1, dim2), out)
-    if out is not None:
-        return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(diagonal_scatter, (input, src, offset, dim1, dim2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
+        result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4255,7 +4502,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -4264,7 +4511,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
                 # result: auto_linear
                 result_tangent = ops.diagonal_scatter(self_t, src_t, offset, dim1, dim2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4296,16 +4543,20 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(as_strided_scatter, (input, src, size, stride, storage_offset), out)
-    if out is not None:
-        return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
-    result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(as_strided_scatter, (input, src, size, stride, storage_offset), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
+        result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4330,7 +4581,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -4340,7 +4591,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
                 # result: as_strided_scatter_tangent(self_t, src_t, self_p, size, stride, storage_offset)
                 result_tangent = as_strided_scatter_tangent(self_t, src_t, self_p, size, stride, storage_offset)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4440,16 +4691,20 @@ def cat(tensors, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(cat, (tensors, dim), out)
-    if out is not None:
-        return write_out(cat, (tensors, dim), out, "apart")
-    result_ = kernels_shape_joins.cat(tensors_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(cat, (tensors, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(cat, (tensors, dim), out, "apart")
+        result_ = kernels_shape_joins.cat(tensors_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4470,13 +4725,13 @@ def cat(tensors, dim, *, out=None):
     if flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
                 # result: auto_linear
                 result_tangent = ops.cat(tensors_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4525,16 +4780,20 @@ def stack(tensors, dim, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & (INTERCEPT | AUTOCAST):
-        return intercept(stack, (tensors, dim), out)
-    if out is not None:
-        return write_out(stack, (tensors, dim), out, "apart")
-    result_ = kernels_shape_joins.stack(tensors_, dim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(stack, (tensors, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(stack, (tensors, dim), out, "apart")
+        result_ = kernels_shape_joins.stack(tensors_, dim)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4554,13 +4813,13 @@ def stack(tensors, dim, *, out=None):
     if flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
                 # result: auto_linear
                 result_tangent = ops.stack(tensors_t, dim)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4583,16 +4842,20 @@ def block_diag(tensors, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(block_diag, (tensors,), out)
-    if out is not None:
-        return write_out(block_diag, (tensors,), out, "same_dtype shared")
-    result_ = kernels_shape_joins.block_diag(tensors_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(block_diag, (tensors,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(block_diag, (tensors,), out, "same_dtype shared")
+        result_ = kernels_shape_joins.block_diag(tensors_)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4612,13 +4875,13 @@ def block_diag(tensors, *, out=None):
     if flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
                 # result: auto_linear
                 result_tangent = ops.block_diag(tensors_t)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4772,16 +5035,20 @@ def repeat(self, repeats, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(repeat, (self, repeats), out)
-    if out is not None:
-        return write_out(repeat, (self, repeats), out, "same_dtype shared")
-    result_ = kernels_shape_copies.repeat(self_, repeats)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(repeat, (self, repeats), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(repeat, (self, repeats), out, "same_dtype shared")
+        result_ = kernels_shape_copies.repeat(self_, repeats)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4800,12 +5067,12 @@ def repeat(self, repeats, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.repeat(self_t, repeats)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4834,14 +5101,18 @@ def repeat_interleave_Tensor(repeats, output_size):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(repeat_interleave_Tensor, (repeats, output_size))
-    result_ = kernels_shape_copies.repeat_interleave(repeats_, output_size)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(repeat_interleave_Tensor, (repeats, output_size))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        result_ = kernels_shape_copies.repeat_interleave(repeats_, output_size)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
     if flags & FORWARD_AD:
@@ -4888,16 +5159,20 @@ def roll(input, shifts, dims, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(roll, (input, shifts, dims), out)
-    if out is not None:
-        return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
-    result_ = kernels_shape_copies.roll(self_, shifts, dims)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(roll, (input, shifts, dims), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
+        result_ = kernels_shape_copies.roll(self_, shifts, dims)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4916,12 +5191,12 @@ def roll(input, shifts, dims, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.roll(self_t, shifts, dims)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -4943,16 +5218,20 @@ def flip(input, dims, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(flip, (input, dims), out)
-    if out is not None:
-        return write_out(flip, (input, dims), out, "same_dtype shared")
-    result_ = kernels_shape_copies.flip(self_, dims)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(flip, (input, dims), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(flip, (input, dims), out, "same_dtype shared")
+        result_ = kernels_shape_copies.flip(self_, dims)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4970,12 +5249,12 @@ def flip(input, dims, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.flip(self_t, dims)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5043,16 +5322,20 @@ def rot90(input, k, dims, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(rot90, (input, k, dims), out)
-    if out is not None:
-        return write_out(rot90, (input, k, dims), out, "same_dtype shared")
-    result_ = kernels_shape_copies.rot90(self_, k, dims)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(rot90, (input, k, dims), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(rot90, (input, k, dims), out, "same_dtype shared")
+        result_ = kernels_shape_copies.rot90(self_, k, dims)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5071,12 +5354,12 @@ def rot90(input, k, dims, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.rot90(self_t, k, dims)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5102,16 +5385,20 @@ def tril(input, diagonal=0, *, out=None):
         return _TRIL(input, diagonal, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tril, (input, diagonal), out)
-    if out is not None:
-        return write_out(tril, (input, diagonal), out, "same_dtype shared")
-    result_ = kernels_shape_copies.tril(self_, diagonal)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(tril, (input, diagonal), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(tril, (input, diagonal), out, "same_dtype shared")
+        result_ = kernels_shape_copies.tril(self_, diagonal)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5129,12 +5416,12 @@ def tril(input, diagonal=0, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.tril(self_t, diagonal)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5162,7 +5449,9 @@ def tril_(input, diagonal=0):
         return _TRIL_(input, diagonal)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(tril_, (input, diagonal))
+        if not flags & REDISPATCH:
+            return intercept(tril_, (input, diagonal))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5177,20 +5466,23 @@ def tril_(input, diagonal=0):
         fn.saved_diagonal = diagonal
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_shape_copies.tril(self_, diagonal))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_shape_copies.tril(self_, diagonal))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.tril(self_t, diagonal)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5220,16 +5512,20 @@ def triu(input, diagonal=0, *, out=None):
         return _TRIU(input, diagonal, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(triu, (input, diagonal), out)
-    if out is not None:
-        return write_out(triu, (input, diagonal), out, "same_dtype shared")
-    result_ = kernels_shape_copies.triu(self_, diagonal)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(triu, (input, diagonal), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(triu, (input, diagonal), out, "same_dtype shared")
+        result_ = kernels_shape_copies.triu(self_, diagonal)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5247,12 +5543,12 @@ def triu(input, diagonal=0, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.triu(self_t, diagonal)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5280,7 +5576,9 @@ def triu_(input, diagonal=0):
         return _TRIU_(input, diagonal)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(triu_, (input, diagonal))
+        if not flags & REDISPATCH:
+            return intercept(triu_, (input, diagonal))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5295,20 +5593,23 @@ def triu_(input, diagonal=0):
         fn.saved_diagonal = diagonal
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-    write_inplace(self_, kernels_shape_copies.triu(self_, diagonal))
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        write_inplace(self_, kernels_shape_copies.triu(self_, diagonal))
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.triu(self_t, diagonal)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -5365,16 +5666,20 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
         return _DIAG_EMBED(input, offset, dim1, dim2, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(diag_embed, (input, offset, dim1, dim2), out)
-    if out is not None:
-        return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
-    result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(diag_embed, (input, offset, dim1, dim2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
+        result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5394,12 +5699,12 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.diag_embed(self_t, offset, dim1, dim2)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5510,16 +5815,20 @@ def constant_pad_nd(input, pad, value, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(constant_pad_nd, (input, pad, value), out)
-    if out is not None:
-        return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
-    result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(constant_pad_nd, (input, pad, value), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
+        result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5537,12 +5846,12 @@ def constant_pad_nd(input, pad, value, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: constant_pad_nd(self_t, pad, 0)
                 result_tangent = ops.constant_pad_nd(self_t, pad, 0)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5568,16 +5877,20 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
         return _PIXEL_SHUFFLE(input, upscale_factor, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(pixel_shuffle, (input, upscale_factor), out)
-    if out is not None:
-        return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
-    result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(pixel_shuffle, (input, upscale_factor), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
+        result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5595,12 +5908,12 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.pixel_shuffle(self_t, upscale_factor)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5632,16 +5945,20 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
         return _PIXEL_UNSHUFFLE(input, downscale_factor, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(pixel_unshuffle, (input, downscale_factor), out)
-    if out is not None:
-        return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
-    result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(pixel_unshuffle, (input, downscale_factor), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
+        result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5659,12 +5976,12 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.pixel_unshuffle(self_t, downscale_factor)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -5696,16 +6013,20 @@ def channel_shuffle(input, groups, *, out=None):
         return _CHANNEL_SHUFFLE(input, groups, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(channel_shuffle, (input, groups), out)
-    if out is not None:
-        return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
-    result_ = kernels_shape_copies.channel_shuffle(self_, groups)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(channel_shuffle, (input, groups), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
+        result_ = kernels_shape_copies.channel_shuffle(self_, groups)
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5723,12 +6044,12 @@ def channel_shuffle(input, groups, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_linear
                 result_tangent = ops.channel_shuffle(self_t, groups)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))

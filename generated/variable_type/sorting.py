@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -64,12 +64,17 @@ def sort(input, dim, descending, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sort, (input, dim, descending), out)
-    if out is not None:
-        return write_out(sort, (input, dim, descending), out, "same_dtype")
-    values_, indices_ = kernels_sorting.sort(self_, dim, descending)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(sort, (input, dim, descending), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(sort, (input, dim, descending), out, "same_dtype")
+        values_, indices_ = kernels_sorting.sort(self_, dim, descending)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return sort_result((values, indices))
     if not flags & GRAD_OFF:
@@ -89,12 +94,12 @@ def sort(input, dim, descending, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, True)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, True)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -117,12 +122,17 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(sort_stable, (input, stable, dim, descending), out)
-    if out is not None:
-        return write_out(sort_stable, (input, stable, dim, descending), out, "same_dtype")
-    values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(sort_stable, (input, stable, dim, descending), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(sort_stable, (input, stable, dim, descending), out, "same_dtype")
+        values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return sort_result((values, indices))
     if not flags & GRAD_OFF:
@@ -142,12 +152,12 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, True)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, True)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -219,12 +229,17 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(topk, (input, k, dim, largest, sorted), out)
-    if out is not None:
-        return write_out(topk, (input, k, dim, largest, sorted), out, "same_dtype apart")
-    values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
-    values = None if values_ is None else ops.wrap(values_)
-    indices = None if indices_ is None else ops.wrap(indices_)
+        if not flags & REDISPATCH:
+            return intercept(topk, (input, k, dim, largest, sorted), out)
+        values, indices = take_kernel()()
+        values_ = None if values is None else values._array
+        indices_ = None if indices is None else indices._array
+    else:
+        if out is not None:
+            return write_out(topk, (input, k, dim, largest, sorted), out, "same_dtype apart")
+        values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
+        values = None if values_ is None else ops.wrap(values_)
+        indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return topk_result((values, indices))
     if not flags & GRAD_OFF:
@@ -244,12 +259,12 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # values: gather_with_keepdimed_indices(self_t, dim, indices, True)
                 values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, True)
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
     if flags & INFERENCE:
         mark_inference((values, indices,))
@@ -274,10 +289,15 @@ def _unique(input, sorted=True, return_inverse=False):
         return __UNIQUE(input, sorted, return_inverse)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_unique, (input, sorted, return_inverse))
-    result0_, result1_ = kernels_sorting.unique(self_, sorted, return_inverse)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
+        if not flags & REDISPATCH:
+            return intercept(_unique, (input, sorted, return_inverse))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        result0_, result1_ = kernels_sorting.unique(self_, sorted, return_inverse)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -322,11 +342,17 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
         return __UNIQUE2(input, sorted, return_inverse, return_counts)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(_unique2, (input, sorted, return_inverse, return_counts))
-    result0_, result1_, result2_ = kernels_sorting.unique2(self_, sorted, return_inverse, return_counts)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(_unique2, (input, sorted, return_inverse, return_counts))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_sorting.unique2(self_, sorted, return_inverse, return_counts)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -371,11 +397,17 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
         return _UNIQUE_DIM(input, dim, sorted, return_inverse, return_counts, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unique_dim, (input, dim, sorted, return_inverse, return_counts))
-    result0_, result1_, result2_ = kernels_sorting.unique_dim(self_, dim, sorted, return_inverse, return_counts)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(unique_dim, (input, dim, sorted, return_inverse, return_counts))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_sorting.unique_dim(self_, dim, sorted, return_inverse, return_counts)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -416,11 +448,17 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(unique_consecutive, (input, return_inverse, return_counts, dim))
-    result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(unique_consecutive, (input, return_inverse, return_counts, dim))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -459,11 +497,17 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
         return _UNIQUE_DIM_CONSECUTIVE(input, dim, return_inverse, return_counts, axis=axis)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(unique_dim_consecutive, (input, dim, return_inverse, return_counts))
-    result0_, result1_, result2_ = kernels_sorting.unique_dim_consecutive(self_, dim, return_inverse, return_counts)
-    result0 = None if result0_ is None else ops.wrap(result0_)
-    result1 = None if result1_ is None else ops.wrap(result1_)
-    result2 = None if result2_ is None else ops.wrap(result2_)
+        if not flags & REDISPATCH:
+            return intercept(unique_dim_consecutive, (input, dim, return_inverse, return_counts))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        result0_, result1_, result2_ = kernels_sorting.unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:

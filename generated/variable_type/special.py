@@ -17,8 +17,8 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
-from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
-from gradloom.dispatch.interception import intercept
+from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
+from gradloom.dispatch.interception import intercept, take_kernel
 from gradloom.kernels._common.errors import REFUSALS, refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
@@ -72,21 +72,25 @@ def i0(input, *, out=None):
         return _I0(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(i0, (input,), out)
-    if out is not None:
-        return write_out(i0, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'i0', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(i0, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(i0, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'i0', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -104,13 +108,13 @@ def i0(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.special_i1(self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -136,7 +140,9 @@ def i0_(input):
         return _I0_(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(i0_, (input,))
+        if not flags & REDISPATCH:
+            return intercept(i0_, (input,))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -151,30 +157,33 @@ def i0_(input):
         fn.saved_self = save(ops.clone(input))
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        changed = kernels_special.i0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'i0', self_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            changed = kernels_special.i0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'i0', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * ops.special_i1(self_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -202,21 +211,25 @@ def special_i0e(input, *, out=None):
         return _SPECIAL_I0E(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_i0e, (input,), out)
-    if out is not None:
-        return write_out(special_i0e, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i0e(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_i0e', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_i0e, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_i0e, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i0e(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_i0e', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -235,13 +248,13 @@ def special_i0e(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * (ops.special_i1e(self_p) - self_p.sgn() * result)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -272,21 +285,25 @@ def special_i1(input, *, out=None):
         return _SPECIAL_I1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_i1, (input,), out)
-    if out is not None:
-        return write_out(special_i1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_i1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_i1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_i1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_i1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -305,13 +322,13 @@ def special_i1(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = i1_backward(self_t.conj(), self_p, result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -342,21 +359,25 @@ def special_i1e(input, *, out=None):
         return _SPECIAL_I1E(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_i1e, (input,), out)
-    if out is not None:
-        return write_out(special_i1e, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i1e(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_i1e', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_i1e, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_i1e, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i1e(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_i1e', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -375,13 +396,13 @@ def special_i1e(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = i1e_backward(self_t.conj(), self_p, result).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -413,21 +434,25 @@ def igamma(input, other, *, out=None):
         return _IGAMMA(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(igamma, (input, other), out)
-    if out is not None:
-        return write_out(igamma, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_special.igamma(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'igamma', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(igamma, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(igamma, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_special.igamma(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'igamma', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -449,7 +474,7 @@ def igamma(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -460,7 +485,7 @@ def igamma(input, other, *, out=None):
                 # result: only_second(self_t, 'igamma', other_t * incomplete_gamma_slope(self_p, other_p))
                 result_tangent = only_second(self_t, 'igamma', other_t * incomplete_gamma_slope(self_p, other_p))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -486,7 +511,9 @@ def igamma_(input, other):
         return _IGAMMA_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(igamma_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(igamma_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -504,26 +531,29 @@ def igamma_(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        changed = kernels_special.igamma(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'igamma', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            changed = kernels_special.igamma(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'igamma', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -533,7 +563,7 @@ def igamma_(input, other):
                 # result: only_second(self_t, 'igamma', other_t * incomplete_gamma_slope(self_p, other_p))
                 result_tangent = only_second(self_t, 'igamma', other_t * incomplete_gamma_slope(self_p, other_p))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -563,21 +593,25 @@ def igammac(input, other, *, out=None):
         return _IGAMMAC(input, other, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(igammac, (input, other), out)
-    if out is not None:
-        return write_out(igammac, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_special.igammac(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'igammac', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(igammac, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(igammac, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_special.igammac(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'igammac', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -599,7 +633,7 @@ def igammac(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -610,7 +644,7 @@ def igammac(input, other, *, out=None):
                 # result: only_second(self_t, 'igammac', -other_t * incomplete_gamma_slope(self_p, other_p))
                 result_tangent = only_second(self_t, 'igammac', -other_t * incomplete_gamma_slope(self_p, other_p))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -636,7 +670,9 @@ def igammac_(input, other):
         return _IGAMMAC_(input, other)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(igammac_, (input, other))
+        if not flags & REDISPATCH:
+            return intercept(igammac_, (input, other))
+        call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -654,26 +690,29 @@ def igammac_(input, other):
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
         if flags and flags & ANOMALY:
             remember(fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_to_write(input)
         other_t = tangent_of(other)
-        state.flags = flags & ~FORWARD_AD
+        state.flags &= ~FORWARD_AD
         self_p = ops.clone(input)
-        state.flags = flags
-    written = self_
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        changed = kernels_special.igammac(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'igammac', self_, other_) from None
-    write_inplace(written, changed)
+        state.flags |= FORWARD_AD
+    if flags and flags & REDISPATCH:
+        call()
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            changed = kernels_special.igammac(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'igammac', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -683,7 +722,7 @@ def igammac_(input, other):
                 # result: only_second(self_t, 'igammac', -other_t * incomplete_gamma_slope(self_p, other_p))
                 result_tangent = only_second(self_t, 'igammac', -other_t * incomplete_gamma_slope(self_p, other_p))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
     return input
 
@@ -711,21 +750,25 @@ def special_entr(input, *, out=None):
         return _SPECIAL_ENTR(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_entr, (input,), out)
-    if out is not None:
-        return write_out(special_entr, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.entr(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_entr', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_entr, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_entr, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.entr(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_entr', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -743,13 +786,13 @@ def special_entr(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (-self_t.conj() * (ops.add_Scalar(self_p.log(), 1, 1))).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -779,21 +822,25 @@ def special_erfcx(input, *, out=None):
         return _SPECIAL_ERFCX(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_erfcx, (input,), out)
-    if out is not None:
-        return write_out(special_erfcx, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.erfcx(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_erfcx', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_erfcx, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_erfcx, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.erfcx(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_erfcx', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -812,13 +859,13 @@ def special_erfcx(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (ops.sub_Scalar(ops.mul_Scalar(self_p, 2) * result, 1.1283791670955126, 1) * self_t.conj()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -848,21 +895,25 @@ def special_ndtri(input, *, out=None):
         return _SPECIAL_NDTRI(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_ndtri, (input,), out)
-    if out is not None:
-        return write_out(special_ndtri, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.ndtri(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_ndtri', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_ndtri, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_ndtri, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.ndtri(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_ndtri', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -880,12 +931,12 @@ def special_ndtri(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(self_t.conj(), 2.5066282746310002) * ops.div_Scalar(result * result, 2).exp()).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -915,21 +966,25 @@ def special_log_ndtr(input, *, out=None):
         return _SPECIAL_LOG_NDTR(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_log_ndtr, (input,), out)
-    if out is not None:
-        return write_out(special_log_ndtr, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.log_ndtr(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_log_ndtr', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_log_ndtr, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_log_ndtr, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.log_ndtr(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_log_ndtr', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -948,13 +1003,13 @@ def special_log_ndtr(input, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = (self_t.conj() * log_ndtr_slope(self_p, result)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1008,21 +1063,25 @@ def special_xlog1py(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_xlog1py, (input, other), out)
-    if out is not None:
-        return write_out(special_xlog1py, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_special.xlog1py(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_xlog1py', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_xlog1py, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_xlog1py, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_special.xlog1py(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_xlog1py', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1043,7 +1102,7 @@ def special_xlog1py(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1054,7 +1113,7 @@ def special_xlog1py(input, other, *, out=None):
                 # result: xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (other_p + 1)
                 result_tangent = xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (ops.add_Scalar(other_p, 1, 1))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1076,21 +1135,25 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_xlog1py_self_scalar, (input, other), out)
-    if out is not None:
-        return write_out(special_xlog1py_self_scalar, (input, other), out)
-    if other_.dtype.kind not in 'fcV':
-        other_, = promote_to_float((other,), ())
-    try:
-        result_ = kernels_special.xlog1py_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_xlog1py', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_xlog1py_self_scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_xlog1py_self_scalar, (input, other), out)
+        if other_.dtype.kind not in 'fcV':
+            other_, = promote_to_float((other,), ())
+        try:
+            result_ = kernels_special.xlog1py_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_xlog1py', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1109,13 +1172,13 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 other_p = other
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(other_t.conj(), input) / ops.add_Scalar(other_p, 1, 1)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1137,21 +1200,25 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_xlog1py_other_scalar, (input, other), out)
-    if out is not None:
-        return write_out(special_xlog1py_other_scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.xlog1py_by_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'special_xlog1py', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_xlog1py_other_scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_xlog1py_other_scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.xlog1py_by_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'special_xlog1py', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1170,13 +1237,13 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 self_p = input
                 # result: auto_element_wise
                 result_tangent = xlog1py_self_backward(self_t.conj(), self_p, other).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1200,21 +1267,25 @@ def special_zeta(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_zeta, (input, other), out)
-    if out is not None:
-        return write_out(special_zeta, (input, other), out)
-    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
-    try:
-        result_ = kernels_special.zeta(self_, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_zeta', self_, other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_zeta, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_zeta, (input, other), out)
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        try:
+            result_ = kernels_special.zeta(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_zeta', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1236,7 +1307,7 @@ def special_zeta(input, other, *, out=None):
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 if self_t is None:
                     self_t = zeros_for(input)
@@ -1247,7 +1318,7 @@ def special_zeta(input, other, *, out=None):
                 # result: only_second(self_t, 'zeta', other_t * -self_p * special_zeta(self_p + 1, other_p))
                 result_tangent = only_second(self_t, 'zeta', other_t * -self_p * ops.special_zeta(ops.add_Scalar(self_p, 1, 1), other_p))
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1269,21 +1340,25 @@ def special_zeta_self_scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_zeta_self_scalar, (input, other), out)
-    if out is not None:
-        return write_out(special_zeta_self_scalar, (input, other), out)
-    if other_.dtype.kind not in 'fcV':
-        other_, = promote_to_float((other,), ())
-    try:
-        result_ = kernels_special.zeta_of_scalar(input, other_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_zeta', other_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_zeta_self_scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_zeta_self_scalar, (input, other), out)
+        if other_.dtype.kind not in 'fcV':
+            other_, = promote_to_float((other,), ())
+        try:
+            result_ = kernels_special.zeta_of_scalar(input, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_zeta', other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1302,13 +1377,13 @@ def special_zeta_self_scalar(input, other, *, out=None):
     if flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
-            state.flags = flags & ~FORWARD_AD
+            state.flags &= ~FORWARD_AD
             try:
                 other_p = other
                 # result: auto_element_wise
                 result_tangent = (ops.mul_Scalar(other_t.conj(), -input) * ops.special_zeta(input + 1, other_p)).conj()
             finally:
-                state.flags = flags
+                state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
@@ -1329,21 +1404,25 @@ def special_zeta_other_scalar(input, other, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_zeta_other_scalar, (input, other), out)
-    if out is not None:
-        return write_out(special_zeta_other_scalar, (input, other), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.zeta_by_scalar(self_, other)
-    except REFUSALS as error:
-        raise refusal(error, 'special_zeta', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_zeta_other_scalar, (input, other), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_zeta_other_scalar, (input, other), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.zeta_by_scalar(self_, other)
+        except REFUSALS as error:
+            raise refusal(error, 'special_zeta', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1377,21 +1456,25 @@ def special_bessel_j0(input, *, out=None):
         return _SPECIAL_BESSEL_J0(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_bessel_j0, (input,), out)
-    if out is not None:
-        return write_out(special_bessel_j0, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.bessel_j0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_bessel_j0', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_bessel_j0, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_bessel_j0, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.bessel_j0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_bessel_j0', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1416,21 +1499,25 @@ def special_bessel_j1(input, *, out=None):
         return _SPECIAL_BESSEL_J1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_bessel_j1, (input,), out)
-    if out is not None:
-        return write_out(special_bessel_j1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.bessel_j1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_bessel_j1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_bessel_j1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_bessel_j1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.bessel_j1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_bessel_j1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1455,21 +1542,25 @@ def special_bessel_y0(input, *, out=None):
         return _SPECIAL_BESSEL_Y0(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_bessel_y0, (input,), out)
-    if out is not None:
-        return write_out(special_bessel_y0, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.bessel_y0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_bessel_y0', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_bessel_y0, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_bessel_y0, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.bessel_y0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_bessel_y0', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1494,21 +1585,25 @@ def special_bessel_y1(input, *, out=None):
         return _SPECIAL_BESSEL_Y1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_bessel_y1, (input,), out)
-    if out is not None:
-        return write_out(special_bessel_y1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.bessel_y1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_bessel_y1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_bessel_y1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_bessel_y1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.bessel_y1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_bessel_y1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1533,21 +1628,25 @@ def special_modified_bessel_k0(input, *, out=None):
         return _SPECIAL_MODIFIED_BESSEL_K0(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_modified_bessel_k0, (input,), out)
-    if out is not None:
-        return write_out(special_modified_bessel_k0, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.modified_bessel_k0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_modified_bessel_k0', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_modified_bessel_k0, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_modified_bessel_k0, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.modified_bessel_k0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_modified_bessel_k0', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1572,21 +1671,25 @@ def special_modified_bessel_k1(input, *, out=None):
         return _SPECIAL_MODIFIED_BESSEL_K1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_modified_bessel_k1, (input,), out)
-    if out is not None:
-        return write_out(special_modified_bessel_k1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.modified_bessel_k1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_modified_bessel_k1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_modified_bessel_k1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_modified_bessel_k1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.modified_bessel_k1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_modified_bessel_k1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1611,21 +1714,25 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
         return _SPECIAL_SCALED_MODIFIED_BESSEL_K0(x, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_scaled_modified_bessel_k0, (x,), out)
-    if out is not None:
-        return write_out(special_scaled_modified_bessel_k0, (x,), out)
-    if x_.dtype.kind not in 'fcV':
-        x_, = promote_to_float((x,), ())
-    try:
-        result_ = kernels_special.scaled_modified_bessel_k0(x_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_scaled_modified_bessel_k0', x_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_scaled_modified_bessel_k0, (x,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_scaled_modified_bessel_k0, (x,), out)
+        if x_.dtype.kind not in 'fcV':
+            x_, = promote_to_float((x,), ())
+        try:
+            result_ = kernels_special.scaled_modified_bessel_k0(x_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_scaled_modified_bessel_k0', x_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1650,21 +1757,25 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
         return _SPECIAL_SCALED_MODIFIED_BESSEL_K1(x, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_scaled_modified_bessel_k1, (x,), out)
-    if out is not None:
-        return write_out(special_scaled_modified_bessel_k1, (x,), out)
-    if x_.dtype.kind not in 'fcV':
-        x_, = promote_to_float((x,), ())
-    try:
-        result_ = kernels_special.scaled_modified_bessel_k1(x_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_scaled_modified_bessel_k1', x_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_scaled_modified_bessel_k1, (x,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_scaled_modified_bessel_k1, (x,), out)
+        if x_.dtype.kind not in 'fcV':
+            x_, = promote_to_float((x,), ())
+        try:
+            result_ = kernels_special.scaled_modified_bessel_k1(x_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_scaled_modified_bessel_k1', x_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1689,21 +1800,25 @@ def special_airy_ai(x, *, out=None):
         return _SPECIAL_AIRY_AI(x, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_airy_ai, (x,), out)
-    if out is not None:
-        return write_out(special_airy_ai, (x,), out)
-    if x_.dtype.kind not in 'fcV':
-        x_, = promote_to_float((x,), ())
-    try:
-        result_ = kernels_special.airy_ai(x_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_airy_ai', x_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_airy_ai, (x,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_airy_ai, (x,), out)
+        if x_.dtype.kind not in 'fcV':
+            x_, = promote_to_float((x,), ())
+        try:
+            result_ = kernels_special.airy_ai(x_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_airy_ai', x_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1728,21 +1843,25 @@ def special_spherical_bessel_j0(x, *, out=None):
         return _SPECIAL_SPHERICAL_BESSEL_J0(x, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_spherical_bessel_j0, (x,), out)
-    if out is not None:
-        return write_out(special_spherical_bessel_j0, (x,), out)
-    if x_.dtype.kind not in 'fcV':
-        x_, = promote_to_float((x,), ())
-    try:
-        result_ = kernels_special.spherical_bessel_j0(x_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_spherical_bessel_j0', x_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_spherical_bessel_j0, (x,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_spherical_bessel_j0, (x,), out)
+        if x_.dtype.kind not in 'fcV':
+            x_, = promote_to_float((x,), ())
+        try:
+            result_ = kernels_special.spherical_bessel_j0(x_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_spherical_bessel_j0', x_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1767,21 +1886,25 @@ def special_modified_bessel_i0(input, *, out=None):
         return _SPECIAL_MODIFIED_BESSEL_I0(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_modified_bessel_i0, (input,), out)
-    if out is not None:
-        return write_out(special_modified_bessel_i0, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i0(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_modified_bessel_i0', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_modified_bessel_i0, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_modified_bessel_i0, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i0(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_modified_bessel_i0', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1806,21 +1929,25 @@ def special_modified_bessel_i1(input, *, out=None):
         return _SPECIAL_MODIFIED_BESSEL_I1(input, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(special_modified_bessel_i1, (input,), out)
-    if out is not None:
-        return write_out(special_modified_bessel_i1, (input,), out)
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((input,), ())
-    try:
-        result_ = kernels_special.i1(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_modified_bessel_i1', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_modified_bessel_i1, (input,), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_modified_bessel_i1, (input,), out)
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        try:
+            result_ = kernels_special.i1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_modified_bessel_i1', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1843,21 +1970,25 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_t, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_t, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_t(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_t, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_t, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_t(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1876,21 +2007,25 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_t', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_t', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1907,21 +2042,25 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_u, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_u, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_u(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_u, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_u, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_u(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1940,21 +2079,25 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_u', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_u', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1971,21 +2114,25 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_v, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_v, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_v(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_v, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_v, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_v(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2004,21 +2151,25 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_v', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_v', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2035,21 +2186,25 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_w, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_w, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_w(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_w, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_w, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_w(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2068,21 +2223,25 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_chebyshev_polynomial_w', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_chebyshev_polynomial_w', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2099,21 +2258,25 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_t, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_t, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_t(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_t, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_t, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_t(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2132,21 +2295,25 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_t', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_t', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2163,21 +2330,25 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_u, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_u, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_u(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_u, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_u, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_u(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2196,21 +2367,25 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_u', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_u', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2227,21 +2402,25 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_v, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_v, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_v(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_v, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_v, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_v(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2260,21 +2439,25 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_v', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_v', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2291,21 +2474,25 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_w, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_w, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_w(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_w, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_w, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_w(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2324,21 +2511,25 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_shifted_chebyshev_polynomial_w', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_shifted_chebyshev_polynomial_w', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2355,21 +2546,25 @@ def special_hermite_polynomial_h(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_hermite_polynomial_h, (x, n), out)
-    if out is not None:
-        return write_out(special_hermite_polynomial_h, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.hermite_polynomial_h(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_hermite_polynomial_h, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_hermite_polynomial_h, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.hermite_polynomial_h(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2388,21 +2583,25 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_hermite_polynomial_h_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_hermite_polynomial_h_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_hermite_polynomial_h', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_hermite_polynomial_h_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_hermite_polynomial_h_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_hermite_polynomial_h', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2419,21 +2618,25 @@ def special_hermite_polynomial_he(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_hermite_polynomial_he, (x, n), out)
-    if out is not None:
-        return write_out(special_hermite_polynomial_he, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.hermite_polynomial_he(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_hermite_polynomial_he, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_hermite_polynomial_he, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.hermite_polynomial_he(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2452,21 +2655,25 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_hermite_polynomial_he_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_hermite_polynomial_he_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_hermite_polynomial_he', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_hermite_polynomial_he_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_hermite_polynomial_he_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_hermite_polynomial_he', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2483,21 +2690,25 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_laguerre_polynomial_l, (x, n), out)
-    if out is not None:
-        return write_out(special_laguerre_polynomial_l, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.laguerre_polynomial_l(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_laguerre_polynomial_l, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_laguerre_polynomial_l, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.laguerre_polynomial_l(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2516,21 +2727,25 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_laguerre_polynomial_l_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_laguerre_polynomial_l_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_laguerre_polynomial_l', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_laguerre_polynomial_l_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_laguerre_polynomial_l_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_laguerre_polynomial_l', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2547,21 +2762,25 @@ def special_legendre_polynomial_p(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_legendre_polynomial_p, (x, n), out)
-    if out is not None:
-        return write_out(special_legendre_polynomial_p, (x, n), out)
-    if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
-        x_, n_ = promote_to_float((x, n,), ())
-    try:
-        result_ = kernels_special.legendre_polynomial_p(x_, n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_legendre_polynomial_p, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_legendre_polynomial_p, (x, n), out)
+        if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
+            x_, n_ = promote_to_float((x, n,), ())
+        try:
+            result_ = kernels_special.legendre_polynomial_p(x_, n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2580,21 +2799,25 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
-        return intercept(special_legendre_polynomial_p_x_scalar, (x, n), out)
-    if out is not None:
-        return write_out(special_legendre_polynomial_p_x_scalar, (x, n), out)
-    if n_.dtype.kind not in 'fcV':
-        n_, = promote_to_float((n,), ())
-    try:
-        result_ = kernels_special.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
-    except REFUSALS as error:
-        raise refusal(error, 'special_legendre_polynomial_p', n_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
+        if not flags & REDISPATCH:
+            return intercept(special_legendre_polynomial_p_x_scalar, (x, n), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(special_legendre_polynomial_p_x_scalar, (x, n), out)
+        if n_.dtype.kind not in 'fcV':
+            n_, = promote_to_float((n,), ())
+        try:
+            result_ = kernels_special.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
+        except REFUSALS as error:
+            raise refusal(error, 'special_legendre_polynomial_p', n_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3036,6 +3259,9 @@ def special_round(input, *, decimals=0, out=None):
     if out is not None:
         return write_out(special_round, (input,), out, "same_dtype", decimals=decimals)
     return composite_special.round(input, decimals)
+
+
+special_round.keyword_only = ("decimals",)
 
 
 _SPECIAL_ROUND = GuardedOverload("special_round", ((

@@ -13,9 +13,7 @@ from tests.codegen.generated_code import problems
 
 ROOT = Path(__file__).parents[2]
 FILES = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in (ROOT / "generated").rglob("*.py")}
-WRAPPERS = [
-    name for name in FILES if ("/variable_type/" in name or "/redispatch/" in name) and not name.endswith("__init__.py")
-]
+WRAPPERS = [name for name in FILES if "/variable_type/" in name and not name.endswith("__init__.py")]
 NODES = [name for name in FILES if "/functions/" in name and not name.endswith("__init__.py")]
 
 

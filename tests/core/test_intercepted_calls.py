@@ -6,7 +6,7 @@ import pytest
 
 import gradloom as torch
 from gradloom.dispatch import interception
-from gradloom.dispatch.interception import PROFILER, PYTHON, recording
+from gradloom.dispatch.interception import PROFILER, PYTHON, operand_of, record
 from gradloom.dispatch.state import GRAD_OFF, INTERCEPT, state
 from gradloom.memory.metadata import Metadata
 
@@ -39,9 +39,7 @@ class Held(torch.Tensor):
     inner: torch.Tensor
     __torch_function__ = torch._C._disabled_torch_function_impl
 
-    @property
-    def _operand(self):
-        raise AttributeError
+    _operand = property(operand_of)
 
 
 def held(inner, requires_grad=False):
@@ -61,15 +59,15 @@ def compute(call):
     def unheld(a):
         return a.inner if isinstance(a, Held) else tuple(map(unheld, a)) if isinstance(a, (tuple, list)) else a
 
-    def kernel(*args):
+    def kernel():
         flags, state.flags = state.flags, state.flags | GRAD_OFF
         try:
-            result = call.with_args(unheld(args)).plain()
+            result = call.with_args(unheld(call.args)).plain()
         finally:
             state.flags = flags
         return held(result)
 
-    return recording(call.wrapper)(kernel, *call.args)
+    return record(call.wrapper, kernel, call.args)
 
 
 def test_calls_are_seen_with_the_arguments_of_the_schema(seen):

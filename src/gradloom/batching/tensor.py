@@ -8,6 +8,7 @@ from ..core.edge import gradient_edge
 from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
+from ..dispatch.interception import operand_of
 from ..dispatch.state import disabled_torch_function, state
 from ..memory.metadata import Metadata
 from .levels import Level, running
@@ -49,8 +50,8 @@ class BatchedTensor(Tensor):
     _batch: Level
 
     @property
-    def _operand(self) -> NoReturn:  # type: ignore[override]
-        raise AttributeError("a batched tensor has no array: its operators are answered by batching rules")
+    def _operand(self) -> Any:  # type: ignore[override]
+        return operand_of(self)
 
     # --- autograd: all of it is the physical tensor's -------------------------------------------------------------
 

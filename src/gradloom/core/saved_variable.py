@@ -22,12 +22,13 @@ from weakref import ref
 import numpy as np
 
 from ..dispatch import _operators
-from ..dispatch.state import GRAD_OFF, SAVED_HOOKS, state
+from ..dispatch.state import GIVEN_RESULT, GRAD_OFF, SAVED_HOOKS, state
 from ..memory.metadata import Metadata
 from .accumulate_grad import AccumulateGrad
 from .edge import gradient_edge, shallow_copy
 from .node import Node, operator_name
 
+_UNUSUAL = SAVED_HOOKS | GIVEN_RESULT
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -93,11 +94,17 @@ class SavedVariable:
         self.unpack_hook = None
         self.packed = None
         self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
+        self.array = tensor._array
+        self.tensor = tensor if output_nr is None else None
+        if state.flags & _UNUSUAL:
+            self._save_unusual(tensor)
+
+    def _save_unusual(self, tensor):
+        """Apply the default hooks; of an output that has no values of its own, keep what it holds."""
         if state.flags & SAVED_HOOKS and tensor._wrapped_number is None:
             self._pack(tensor, tensor, *state.saved_tensor_hooks[-1])
-        else:
-            self.array = tensor._array
-            self.tensor = tensor if output_nr is None else None
+        elif self.tensor is None and isinstance(self.array, Metadata):
+            self.packed = shallow_copy(tensor)
 
     def register_hooks(self, pack, unpack):
         """Replace what is kept by `pack(tensor)`; `unpack` must give back an equal tensor.
@@ -111,7 +118,7 @@ class SavedVariable:
                 "one pair of hooks is allowed at a time."
             )
         original = self.tensor
-        shown = original._detached_alias() if original is not None else _sharing(self.array, self.counter)
+        shown = original._detached_alias() if original is not None else self._output()
         self._pack(original, shown, pack, unpack)
 
     def _pack(self, original, shown, pack, unpack):
@@ -148,7 +155,7 @@ class SavedVariable:
         """What is kept, as it is: the tensor, without history if it is an output; or what the pack hook returned."""
         if self.unpack_hook is not None:
             return self.packed
-        return self.tensor if self.tensor is not None else _sharing(self.array, self.counter)
+        return self.tensor if self.tensor is not None else self._output()
 
     def unpack(self, node):
         """The saved tensor, with its history.
@@ -171,7 +178,7 @@ class SavedVariable:
             if self.tensor._detachments != self.detachments:
                 check_attached(self.tensor)
             return self.tensor
-        found = _sharing(self.array, self.counter)
+        found = self._output()
         found._edge = (node, self.output_nr)
         return self._with_tangent(found)
 
@@ -204,41 +211,18 @@ class SavedVariable:
             out._edge = self.edge
         return self._with_tangent(out)
 
+    def _output(self):
+        """Return a saved output as a new tensor without history, with the version counter of its memory."""
+        out = _operators.wrap(self.array) if self.packed is None else shallow_copy(self.packed)
+        out._vc = self.counter
+        return out
+
     def _with_tangent(self, tensor):
         if self._tangent is not None:
             from .tangents import hold_tangent
 
             hold_tangent(tensor, self._tangent)
         return tensor
-
-
-class SavedOuter(SavedVariable):
-    """The same for a tensor that may have no values of its own: what is unpacked is of its class."""
-
-    __slots__ = ("outer",)
-
-    def __init__(self, tensor, output_nr=None):
-        super().__init__(tensor, output_nr)
-        whole = output_nr is not None and self.unpack_hook is None and isinstance(tensor._array, Metadata)
-        self.outer = shallow_copy(tensor) if whole else None
-
-    def unpack(self, node):
-        if self.outer is None or self.unpack_hook is not None:
-            return super().unpack(node)
-        if self.counter[0] != self.version:
-            raise RuntimeError(
-                modified_message(self.array, None, self.output_nr, node, self.counter, self.version, self)
-            )
-        found = shallow_copy(self.outer)
-        found._vc, found._edge = self.counter, (node, self.output_nr)
-        return self._with_tangent(found)
-
-
-def _sharing(array, counter):
-    """A tensor without history on an array, with the version counter of its memory."""
-    out = _operators.wrap(array)
-    out._vc = counter
-    return out
 
 
 def save(tensor):

@@ -13,22 +13,20 @@ anyway:
 and hands the call, one overload with its arguments as the parser made them, to `intercept`. Whoever may answer it is
 asked in the order of the keys below, which is PyTorch's; ZEROS are tangents that are known to be zero. One that does
 not care returns NotImplemented. An answer may pass the call on with `call.below(KEY)`. Autograd stands above PYTHON and
-below the others: a profiler, vmap and autocast call operators that record their history as ever, and for
-`__torch_dispatch__` there is a second set of wrappers (`generated/redispatch`), which record the history of a result
-that somebody else computes. (`__torch_function__` comes before all of them; see Note [Torch functions].)
+below the others: a profiler, vmap and autocast call operators that record their history as ever, while
+`__torch_dispatch__` takes the place of the kernel below. `record` gives a wrapper that kernel (REDISPATCH): the wrapper
+calls it instead of its own, and records the history of what it returns. Meanwhile `_operand` gives the metadata of
+tensors that have no values. (`__torch_function__` comes before all of them; see Note [Torch functions].)
 
 Who answers is registered when the feature is first used (`register`).
 """
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from . import _operators
-from .state import AUTOCAST, INTERCEPT, state
+from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,12 +101,17 @@ class Call:
 
     def plain(self) -> Any:
         """Call the wrapper, with the flags as they are."""
-        code = self.wrapper.__dict__.get("_own", self.wrapper).__code__  # whatever it runs to ask who answers
-        count = code.co_argcount
-        named = dict(zip(code.co_varnames[count:], self.args[count:], strict=False))
-        if self.out is not None:
-            named["out"] = self.out
-        return self.wrapper(*self.args[:count], **named)
+        return call_wrapper(self.wrapper, self.args, self.out)
+
+
+def call_wrapper(wrapper: Any, args: tuple[Any, ...], out: Any = None) -> Any:
+    """Call a generated function with all arguments in the order of the schema."""
+    keywords = getattr(wrapper, "keyword_only", ())
+    count = len(args) - len(keywords)
+    named = dict(zip(keywords, args[count:], strict=True))
+    if out is not None:
+        named["out"] = out
+    return wrapper(*args[:count], **named)
 
 
 def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: Any = None) -> Any:
@@ -134,24 +137,35 @@ def has_operand(tensor: Any) -> bool:
     return hasattr(tensor, "_operand")
 
 
-# Wrapper whose derivative is replaced -> what records the new one; its code runs in the module of the old one.
-recorders: dict[Any, FunctionType] = {}
+def operand_of(tensor: Any) -> Any:
+    """Return `_operand` of a tensor without values: its metadata while a wrapper records around a given kernel.
+
+    Raises:
+        AttributeError: at any other time, so that the wrapper hands the call to `intercept`.
+    """
+    if state.flags & REDISPATCH:
+        return tensor._array
+    raise AttributeError(f"a {type(tensor).__name__} has no array for kernels; its operators are intercepted")
 
 
-def recording(wrapper: Any) -> Any:
-    """The function that calls somebody else's kernel and records the history of an operator.
+def record(wrapper: Any, kernel: Callable[[], Any], args: tuple[Any, ...]) -> Any:
+    """Run a generated wrapper with another kernel: record the history of the result that `kernel()` returns.
 
     Args:
-        wrapper: a generated function.
-
-    Returns:
-        `record(kernel, *args)`; `kernel(*args)` returns what the operator returns, and is called with the arguments.
+        wrapper: the generated function of an overload.
+        kernel: computes what the operator returns, below autograd.
+        args: the arguments as in `Call.args`; they may have no values.
     """
-    package, _, family = wrapper.__module__.rpartition(".variable_type.")
-    module = import_module(f"{package}.redispatch.{family}")
-    other = recorders.get(wrapper)
-    if other is None:
-        return getattr(module, wrapper.__name__)
-    overrides = other.__globals__
-    module.__dict__[overrides["NAME"]] = sys.modules[overrides["__name__"]]
-    return FunctionType(other.__code__, module.__dict__, wrapper.__name__)
+    flags = state.flags
+    state.redispatch = kernel, flags | GIVEN_RESULT
+    state.flags = flags | INTERCEPT | REDISPATCH
+    try:
+        return call_wrapper(wrapper, args)
+    finally:
+        state.redispatch, state.flags = None, flags
+
+
+def take_kernel() -> Callable[[], Any]:
+    """Return the kernel that `record` was given, and restore the flags that it is called with."""
+    kernel, state.flags = state.redispatch
+    return kernel  # type: ignore[no-any-return]

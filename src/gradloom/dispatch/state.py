@@ -13,6 +13,8 @@ reads it once; while it is 0, nothing else is asked.
     ANOMALY       anomaly mode: nodes remember where they were made
     INTERCEPT     a mode or a profiler wants to see every call first; see Note [Interception]
     AUTOCAST      within autocast for the CPU: operators whose entry has the key `autocast` cast their arguments
+    REDISPATCH    the wrapper that runs next records around a given kernel; see Note [Interception]
+    GIVEN_RESULT  a wrapper is recording what a given kernel computed, which may be a wrapper subclass
     GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
 
 Subclasses that answer calls are recognised without any flag: wrappers read `_operand`, and reading that from anything
@@ -32,6 +34,8 @@ ANOMALY = 16
 INTERCEPT = 32
 GRAD_ASKED = 64
 AUTOCAST = 128
+REDISPATCH = 256
+GIVEN_RESULT = 512
 
 # Who may answer a public function in its stead: modes and classes with `__torch_function__`, modes only, or nobody.
 ALL_ANSWER, MODES_ANSWER, NOBODY_ANSWERS = range(3)
@@ -47,6 +51,7 @@ class ThreadState(threading.local):
     multithreading = True  # see grad_mode.set_multithreading_enabled
     flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags of who called what it answers
     dispatch_modes: tuple = ()  # dispatch modes, innermost last; see Note [Torch dispatch]
+    redispatch: Any = None  # with REDISPATCH: the kernel, and the flags it is called with
     dispatch_off = False  # whether neither they nor classes answer operators
     function_modes: tuple = ()  # function modes, innermost last; see Note [Torch functions]
     function_overrides = ALL_ANSWER  # which of those that override functions are asked

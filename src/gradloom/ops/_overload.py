@@ -344,12 +344,8 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
     arguments = schema.arguments
     outs = sum(a.is_out for a in arguments)
     inputs = len(arguments) - outs
-    code = getattr(getattr(function, "_own", function), "__code__", None)  # Note [Torch functions]
-    positional = inputs
-    names: tuple[str, ...] = ()
-    if code is not None and not code.co_flags & 4:  # *args takes everything
-        positional = min(inputs, code.co_argcount)
-        names = code.co_varnames[code.co_argcount :][: inputs - positional]
+    names = getattr(function, "keyword_only", ())
+    positional = inputs - len(names)
     named = len(schema.returns) > 1 and schema.name.startswith("aten::")  # those return plain tuples, as in PyTorch
     if not names and not outs and not named:
         return function

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from ..dispatch.interception import recorders
 from ..python_dispatch.torch_function.asking import own_code, renew, set_own_code
 from ..tensors.binding import getters
 from ..tensors.python_operators import bind_python_operators
@@ -28,28 +27,25 @@ class _Replaced:
 
     def __init__(self, wrapper: FunctionType) -> None:
         self.wrapper, self.own = wrapper, own_code(wrapper)
-        self.stack: list[tuple[str, CodeType, FunctionType]] = []
+        self.stack: list[tuple[str, CodeType]] = []
 
     def install(self) -> None:
         code = self.stack[-1][1] if self.stack else self.own
         for function in (self.wrapper, getters.get(self.wrapper)):
             if function is not None:
                 set_own_code(function, code)
-        recorders.pop(self.wrapper, None)
-        if self.stack:
-            recorders[self.wrapper] = self.stack[-1][2]
 
 
 def apply(overrides: Any, owner: str) -> Callable[[], None]:
     """Put an `overrides` module into force; returns what takes it back."""
     from ..generated import namespaces
 
-    for name, (function, recorder) in overrides.REPLACES.items():
+    for name, function in overrides.REPLACES.items():
         wrapper = namespaces.OVERLOADS[name]
         found = _replaced.setdefault(name, _Replaced(wrapper))
         # under the old name, which errors and profiles show
         code = function.__code__.replace(co_name=found.own.co_name, co_qualname=found.own.co_qualname)
-        found.stack.append((owner, code, recorder))
+        found.stack.append((owner, code))
         wrapper.__globals__[overrides.NAME] = overrides
         found.install()
     bind_python_operators(namespaces.GUARDS)

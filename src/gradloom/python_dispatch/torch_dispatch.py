@@ -22,7 +22,7 @@ from typing import Any
 
 from ..core.edge import NO_EDGE, shallow_copy
 from ..dispatch import _operators
-from ..dispatch.interception import PYTHON, Call, attend, recording, register
+from ..dispatch.interception import PYTHON, Call, attend, operand_of, record, register
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, answers, disabled_torch_dispatch, state
 from ..memory.metadata import Metadata
 
@@ -40,7 +40,7 @@ def _operand(self: Any) -> Any:
     array = self._array
     if state.dispatch_off and array.__class__ is not Metadata:
         return array
-    raise AttributeError(f"operators on {type(self).__name__} are answered by its __torch_dispatch__")
+    return operand_of(self)
 
 
 _answering = property(_operand)
@@ -80,10 +80,9 @@ def answer(call: Call) -> Any:
         return found
     if call.composite is not None:
         return _WHOLE[call.wrapper.__name__](call, dispatch(call, call.args))
-    record = getattr(call.wrapper, "record", None)
-    if record is not None:
-        return record(lambda *args: dispatch(call, args), *call.args)
-    found = recording(call.wrapper)(lambda *args: dispatch(call, args), *call.args)
+    if hasattr(call.wrapper, "record"):  # an operator of gradloom.library
+        return call.wrapper.record(lambda *args: dispatch(call, args), *call.args)
+    found = record(call.wrapper, lambda: dispatch(call, call.args), call.args)
     if getattr(found, "_view", None) is not None and found._array.__class__ is Metadata:
         _replay(found, call)
     return found

@@ -219,17 +219,7 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
     return found
 
 
-_ORDER = (
-    "__init__",
-    "operators",
-    "functions",
-    "variable_type",
-    "redispatch",
-    "namespaces",
-    "overloads",
-    "batching",
-    "overrides",
-)
+_ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "overloads", "batching", "overrides")
 
 
 def _order(name: str) -> tuple[int, int]:
