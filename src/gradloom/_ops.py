@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import ops
-from .ops._namespace import Namespace as _OpNamespace
-from .ops._overload import OpOverload, OpOverloadPacket
+from .ops._objects import Namespace as _OpNamespace, OpOverload, OpOverloadPacket
 
 __all__ = ["OpOverload", "OpOverloadPacket", "_OpNamespace", "ops"]

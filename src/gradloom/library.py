@@ -21,9 +21,8 @@ from typing import Any
 
 from ._library import registry
 from ._library.custom_ops import OPDEFS, CustomOpDef, custom_op
-from ._library.fake import get_ctx
 from ._library.infer_schema import infer_schema
-from ._library.opcheck import OpCheckError, opcheck
+from ._library.opcheck import OpCheckError, get_ctx, opcheck
 from ._library.operator import LibraryOperator
 
 __all__ = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.function import Function
 from ..core.edge import gradient_edge
@@ -12,7 +12,18 @@ from ..core.node import NO_EDGE, Node, next_sequence_nr
 from ..core.tensor import Tensor
 from ..dispatch.state import GRAD_OFF, state
 from ..ops._schema import python_arguments
-from .operator import LibraryOperator, tensors_of
+
+if TYPE_CHECKING:
+    from .operator import LibraryOperator
+
+
+def tensors_of(values: Any) -> Iterator[Any]:
+    """Yield the tensors among values, and in lists among them."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif value.__class__ in (tuple, list):
+            yield from (t for t in value if isinstance(t, Tensor))
 
 
 class Formula:

@@ -1,20 +1,71 @@
-"""opcheck: does an operator do what its schema and its registrations say?"""
+"""opcheck: does an operator do what its schema and its registrations say? And the context of fake functions."""
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd import grad
 from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..memory.ownership import owner
-from ..ops._overload import OpOverload, OpOverloadPacket
+from ..ops._objects import OpOverload, OpOverloadPacket
 from . import registry
-from .operator import AUTOGRAD, tensors_of
+from .autograd import tensors_of
+from .custom_ops import CustomOpDef
+from .operator import AUTOGRAD
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_backward")
 _COMPILED = ("test_aot_dispatch_static", "test_aot_dispatch_dynamic")
+
+
+# Stands for an extent that depends on values; a prime that no test is likely to have.
+DYNAMIC = 7919
+
+
+class FakeImplCtx:
+    """What `gradloom.library.get_ctx()` returns within a function given to register_fake."""
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
+        """Return an extent of a result that depends on the values of the arguments.
+
+        Args:
+            min, max: its bounds.
+
+        Raises:
+            ValueError: if it may not be negative.
+        """
+        if min < 0:
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min to be greater than or equal to "
+                "0: this API can only create non-negative sizes."
+            )
+        return DYNAMIC
+
+    create_unbacked_symint = new_dynamic_size
+
+
+class _Current(threading.local):
+    ctx: FakeImplCtx | None = None
+
+
+_current = _Current()
+
+
+def get_ctx() -> FakeImplCtx | None:
+    """Return the context in which a function given to register_fake runs; None outside of one."""
+    return _current.ctx
+
+
+def fake_call(function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
+    """Call a function given to register_fake with positional and keyword arguments."""
+    before, _current.ctx = _current.ctx, FakeImplCtx()
+    try:
+        return function(*arguments[0], **arguments[1])
+    finally:
+        _current.ctx = before
 
 
 class OpCheckError(Exception):
@@ -54,8 +105,6 @@ def opcheck(
         OpCheckError: if a check fails and raise_exception is set.
         ValueError: for what is no operator or no check.
     """
-    from .custom_ops import CustomOpDef
-
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not {*names} <= {*TESTS, *_COMPILED}:
         raise ValueError(
@@ -147,8 +196,6 @@ def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
     operator = registry.operators.get(op.name())
     if operator is None or operator.fake is None:
         return
-    from .fake import fake_call
-
     args, kwargs = _copied(op, args, kwargs)
     wanted = _results(op(*args, **kwargs))
     found = _results(fake_call(operator.fake, _copied(op, args, kwargs)))
@@ -167,16 +214,12 @@ def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
 
 
 def _same_shape(real: Any, fake: Any) -> bool:
-    from .fake import DYNAMIC
-
     return len(real.shape) == len(fake.shape) and all(
         m in (n, DYNAMIC) for n, m in zip(real.shape, fake.shape, strict=True)
     )
 
 
 def _check_backward(op: OpOverload, args: Any, kwargs: Any) -> None:
-    from ..autograd import grad
-
     args, kwargs = _copied(op, args, kwargs)
     leaves = [t for tensors in _named(op, args, kwargs).values() for t in tensors if t.requires_grad]
     outputs = [t for t in _results(op(*args, **kwargs)) if t.requires_grad]

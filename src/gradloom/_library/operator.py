@@ -15,7 +15,7 @@ records history, and calls a kernel. Its parts, from above:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
@@ -25,6 +25,7 @@ from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.metadata import Metadata
 from ..memory.ownership import owner
 from ..ops._schema import FunctionSchema, python_arguments
+from .autograd import tensors_of, warn_in_backward
 
 KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 AUTOGRAD = ("Autograd", "AutogradCPU")
@@ -182,8 +183,6 @@ class LibraryOperator:
             return self.formula.record(values, below)
         if self.composite is not None:
             return self._call(self.composite, values)
-        from .autograd import warn_in_backward
-
         return warn_in_backward(self.name, values, below)
 
     def _call(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
@@ -264,15 +263,6 @@ class LibraryOperator:
                     "Return a clone instead (y = x.clone()), or do not return it."
                 )
             seen.add(memory)
-
-
-def tensors_of(values: Any) -> Iterator[Any]:
-    """The tensors among values, and in lists among them."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif value.__class__ in (tuple, list):
-            yield from (t for t in value if isinstance(t, Tensor))
 
 
 def cast(value: Any, dtype: Any) -> Any:

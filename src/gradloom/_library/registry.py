@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
-from ..ops._overload import OpOverload, OpOverloadPacket, Row
-from ..ops._registry import namespace_of
+from ..ops._objects import OpOverload, OpOverloadPacket, Row, namespace_of
 from ..ops._schema import Tag, parse_schema
 from .operator import KEYS, LibraryOperator
 
@@ -73,17 +73,12 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
         )
     table[name] = packet
     words = " ".join(tag.name if isinstance(tag, Tag) else str(tag) for tag in _as_tuple(tags))
-    function = _named(operator, name)
+    operator.__doc__ = str(schema)
     operator.overload = packet._add(
-        Row(overload, function, str(schema).removeprefix(f"{namespace}::"), words, "", operator)
+        Row(overload, operator, str(schema).removeprefix(f"{namespace}::"), words, "", operator)
     )
     operators[operator.name] = operator
     operator.kernels.update(_waiting.pop(operator.name, {}))
-    return operator
-
-
-def _named(operator: LibraryOperator, name: str) -> LibraryOperator:
-    operator.__doc__ = str(operator.schema)
     return operator
 
 
@@ -188,3 +183,22 @@ def key_of_device(device_type: str) -> str:
     if re.fullmatch(r"[A-Z]\w+", device_type or ""):
         return device_type
     raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {device_type}")
+
+
+# --- operators that only modes see --------------------------------------------------------------------------
+# Of what tensors do themselves elsewhere. gradloom.ops defines them when somebody asks for them.
+
+
+@cache
+def define_operators_of_modes() -> tuple[LibraryOperator, LibraryOperator]:
+    """Define `aten::_local_scalar_dense` and `aten::lift_fresh`, once."""
+    local_scalar = define("aten", "_local_scalar_dense(Tensor self) -> Scalar")
+    local_scalar.kernels["CPU"] = _item
+    lift_fresh = define("aten", "lift_fresh(Tensor(a) self) -> Tensor(a)")
+    lift_fresh.kernels["CPU"] = lambda tensor: tensor
+    return local_scalar, lift_fresh
+
+
+def _item(tensor: Any) -> Any:
+    found = tensor._array.item()
+    return float(found) if tensor._array.dtype.kind == "V" else found

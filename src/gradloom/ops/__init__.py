@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ._namespace import Namespace
-from ._overload import OpOverload, OpOverloadPacket
-from ._registry import Registration, namespace_of, namespaces, overload_of, register
+from ._objects import Namespace, OpOverload, OpOverloadPacket, namespace_of, namespaces
+from ._registry import Registration, overload_of, register
 
 if TYPE_CHECKING:
     from ..tools.define import Definition

@@ -17,9 +17,8 @@ import gradloom
 from ..core.tensor import Tensor
 from ..python_dispatch.torch_function.asking import renew
 from . import _overrides
-from ._namespace import Namespace, own_namespace, packet
+from ._objects import namespace_of, namespaces, packet
 
-namespaces: dict[str, Namespace] = {}
 _registrations: dict[str, Registration] = {}  # by the name of the generated package
 RESERVED = frozenset(("define", "register", "aten", "prim", "gradloom"))
 
@@ -175,14 +174,7 @@ def bind(
     return registration
 
 
-def namespace_of(name: str) -> Namespace:
-    """The namespace of that name, which is made if there is none."""
-    if name not in namespaces:
-        namespaces[name] = own_namespace() if name == "aten" else Namespace(name)
-    return namespaces[name]
-
-
-_objects: dict[Any, tuple[Any, Any]] = {}  # wrapper -> its overload, and the one that writes to `out`
+_of_wrappers: dict[Any, tuple[Any, Any]] = {}  # wrapper -> its overload, and the one that writes to `out`
 
 
 def overload_of(wrapper: Any, out: bool = False) -> Any:
@@ -198,9 +190,9 @@ def overload_of(wrapper: Any, out: bool = False) -> Any:
     own = getattr(wrapper, "overload", None)
     if own is not None:
         return own
-    if wrapper not in _objects:
-        _index("aten", not _objects)
-    found = _objects.get(wrapper, (None, None))[out]
+    if wrapper not in _of_wrappers:
+        _index("aten", not _of_wrappers)
+    found = _of_wrappers.get(wrapper, (None, None))[out]
     if found is None:
         raise LookupError(f"{wrapper} is not the wrapper of an operator in gradloom.ops")
     namespace, name, overload = found
@@ -229,9 +221,9 @@ def _index(own: str, anew: bool) -> None:
             ]
     for namespace, name, overload, function, tags in rows:
         place = "out" in tags.split()
-        pair = list(_objects.get(function, (None, None)))
+        pair = list(_of_wrappers.get(function, (None, None)))
         pair[place] = pair[place] or (namespace, name, overload)
-        _objects[function] = tuple(pair)
+        _of_wrappers[function] = tuple(pair)
 
 
 def owner_of(namespace: str) -> Registration | None:

@@ -310,8 +310,8 @@ class FunctionSchema:
         self.overload_name = model.name.overload
         self.arguments = [_argument(a) for a in model.arguments]
         self.returns = [Argument(r) for r in model.returns]
-        # with the defaults as they are shown
-        self._model = replace(model, arguments=tuple([a._model for a in self.arguments]))
+        shown = tuple([a._model for a in self.arguments])
+        self._model = model if shown == model.arguments else replace(model, arguments=shown)
 
     @cached_property
     def is_mutable(self) -> bool:
@@ -399,7 +399,8 @@ def _argument(model: language.Argument) -> Argument:
         value = float(value)
     if isinstance(value, str):
         text = f'"{value}"'
-    return Argument(replace(model, default=text or str(value)), value)
+    text = text or str(value)
+    return Argument(model if text == model.default else replace(model, default=text), value)
 
 
 def _no_value(model: language.Argument) -> language.SchemaError:

@@ -292,12 +292,12 @@ def fresh(tensor: Any) -> Any:
 
 def local_scalar(tensor: Any) -> Any:
     """What `item()` asks of modes and classes: the operator aten::_local_scalar_dense."""
-    return import_module("gradloom._library.dispatched").local_scalar(tensor)
+    return import_module("gradloom._library.registry").define_operators_of_modes()[0](tensor)
 
 
 def lift_fresh(tensor: Any) -> Any:
     """What modes see of a tensor that was made of data: the operator aten::lift_fresh."""
-    return import_module("gradloom._library.dispatched").lift_fresh(tensor)
+    return import_module("gradloom._library.registry").define_operators_of_modes()[1](tensor)
 
 
 def make_wrapper_subclass(

@@ -141,7 +141,7 @@ def names() -> Iterator[Public]:
         module, _, name = f"autograd.{place}".rpartition(".")
         function = getattr(import_module(f"{_ROOT}.{module}"), name)
         yield Public(function, function, f"torch.{module}.{name}")
-    objects = import_module(f"{_ROOT}.ops._overload")
+    objects = import_module(f"{_ROOT}.ops._objects")
     for kind in (objects.OpOverload, objects.OpOverloadPacket):
         yield Public(kind.__call__, None, f"torch.ops.{kind.__name__}.__call__")
     for space, members in import_module(f"{_ROOT}.generated.namespaces").MODULES.items():

@@ -1,16 +1,17 @@
-"""Operators as objects: `gradloom.ops.aten.add` and its overloads, `gradloom.ops.aten.add.Tensor`.
+"""Operators as objects: the namespace `gradloom.ops.aten`, its operator `add`, and an overload of that, `add.Tensor`.
 
 Note [Operator objects]
 An operator's object is made when it is first asked for, from a row of the table that `gradloom generate` writes beside
-the wrappers (generated/overloads.py), or from what gradloom.library was told. It is a way to call what is there
-already: an OpOverload binds arguments to its schema by the library's own argument parser, and calls the wrapper, which
-does everything else. So an object costs nothing until it is used, and the operators themselves know nothing of it.
+the wrappers (generated/overloads.py), or from a definition of gradloom.library. It is a way to call what is there
+already: an OpOverload binds arguments to its schema by the library's argument parser, and calls the wrapper, which does
+everything else. So an object costs nothing until it is used, and the operators themselves know nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..dispatch.overloads import Overloads
@@ -19,15 +20,19 @@ from ..dispatch.overloads.registry import Mismatch, types
 from ..dispatch.overloads.signature import REQUIRED, Signature
 from ._schema import FunctionSchema, Tag, parse_schema
 
-__all__ = ["OpOverload", "OpOverloadPacket", "Row"]
+__all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Row", "namespace_of", "namespaces", "packet"]
 
 
 class Row(NamedTuple):
-    """What an overload is made from.
+    """The data of an overload.
 
-    overload: its name, `default` for the one without. function: what computes it, called with all arguments in the
-    schema's order. schema: its text without namespace. tags, numbers: separated by spaces; the latter are the tensor
-    arguments that may be a Python number. made_by: `kernel`, `composite`, or what holds its kernels by dispatch key.
+    Attributes:
+        overload: its name, `default` for the one without.
+        function: computes it, from all arguments in the schema's order.
+        schema: its text without namespace.
+        tags: separated by spaces.
+        numbers: the tensor arguments that may be a Python number, separated by spaces.
+        made_by: `kernel`, `composite`, or the LibraryOperator that has its kernels by dispatch key.
     """
 
     overload: str
@@ -77,12 +82,12 @@ class OpOverload:
 
     @property
     def op(self) -> Callable[..., Any]:
-        """What computes it."""
+        """The function that computes it."""
         return self._calls
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
-        """The operator that it is an overload of."""
+        """Its operator."""
         return self._overloadpacket
 
     @property
@@ -92,7 +97,7 @@ class OpOverload:
 
     @property
     def tags(self) -> list[Any]:
-        """What is known of it besides the schema, as members of `gradloom.Tag`."""
+        """Its tags, as members of `gradloom.Tag`."""
         return [Tag[name] for name in self._row.tags.split()]
 
     @property
@@ -101,7 +106,7 @@ class OpOverload:
         return any(a.alias_info is not None and not a.is_write for a in self._schema.arguments)
 
     def name(self) -> str:
-        """`aten::add.Tensor`, and `aten::relu` where the overload has no name."""
+        """Return `aten::add.Tensor`, or `aten::relu` where the overload has no name."""
         return self._name
 
     def has_kernel_for_dispatch_key(self, key: Any) -> bool:
@@ -121,7 +126,7 @@ class OpOverload:
         return self.has_kernel_for_dispatch_key("CompositeImplicitAutograd")
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it as what it is made of; NotImplemented if it has a kernel of its own."""
+        """Call it if it is a composite; return NotImplemented if it has a kernel."""
         return self._calls(*args, **kwargs) if self._can_decompose() else NotImplemented
 
     def __deepcopy__(self, memo: object = None) -> OpOverload:
@@ -144,13 +149,12 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """An operator: call it, and the first overload that takes the arguments computes the result; or take an overload
-    as an attribute.
+    """An operator: a call goes to the first overload that takes the arguments; overloads are attributes.
 
     Args:
         namespace, name: `aten`, `add`.
         rows: its overloads in the order of trial.
-        function: what users call besides this object, whose source and documentation are shown; if there is one.
+        function: the public function of the same name, if there is one: its source and documentation are shown.
     """
 
     namespace: str
@@ -181,11 +185,11 @@ class OpOverloadPacket:
 
     @property
     def op(self) -> Callable[..., Any]:
-        """What computes it."""
+        """The function that computes it."""
         return self._calls
 
     def overloads(self) -> list[str]:
-        """The names of its overloads; the one without a name is `default`."""
+        """Return the names of its overloads; the one without a name is `default`."""
         return list(self._rows)
 
     @property
@@ -205,7 +209,7 @@ class OpOverloadPacket:
         return found
 
     def _add(self, row: Row) -> OpOverload:
-        """One more overload, or another one in the place of it."""
+        """Add an overload, or replace it."""
         self._rows[row.overload] = row
         for name in (row.overload, "_calls"):
             self.__dict__.pop(name, None)
@@ -317,16 +321,110 @@ def _word(type_: Any) -> str:
     return f"Optional[{word}]" if type_.optional else word
 
 
-def _find(namespace: str, name: str, overload: str | None) -> Any:
-    """What a pickle holds of an operator: its name."""
-    from . import __getattr__ as find
+# Operators that only modes see, of what tensors do themselves; made when they are asked for.
+_SEEN_BY_MODES = ("_local_scalar_dense", "lift_fresh")
 
-    packet = getattr(find(namespace), name)
+
+class Namespace:
+    """The operators of gradloom, of a package, of a library or of `gradloom.ops.define`, as attributes.
+
+    Args:
+        name: `aten`.
+        names: operators that are made when they are asked for.
+        make: makes one of those, by its name.
+    """
+
+    def __init__(
+        self, name: str, names: Iterable[str] = (), make: Callable[[str], OpOverloadPacket] | None = None
+    ) -> None:
+        self.__dict__["_name"] = name
+        self.__dict__["_operators"] = dict.fromkeys(names)
+        self.__dict__["_make"] = make
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        operators: dict[str, Any] = self.__dict__["_operators"]
+        try:
+            found: OpOverloadPacket | None = operators[name]
+        except KeyError:
+            own = self.__dict__["_name"]
+            if own == "aten" and name in _SEEN_BY_MODES:
+                import_module("gradloom._library.registry").define_operators_of_modes()
+                return operators[name]  # type: ignore[no-any-return]
+            known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
+            # with PyTorch's words, by which programs tell that an operator is missing
+            raise AttributeError(
+                f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
+                f"operator '{name}'; it has {known or 'none'}"
+            ) from None
+        if found is None:
+            found = operators[name] = self.__dict__["_make"](name)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"gradloom.ops.{self.__dict__['_name']}: operators are defined in YAML or by gradloom.library, not assigned"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__["_operators"])
+
+    def __len__(self) -> int:
+        return len(self.__dict__["_operators"])
+
+    def __dir__(self) -> list[str]:
+        return list(self.__dict__["_operators"])
+
+    def __repr__(self) -> str:
+        names = list(self)
+        shown = ", ".join(names) if len(names) <= 50 else f"{len(names)} operators"
+        return f"<namespace gradloom.ops.{self.__dict__['_name']}: {shown}>"
+
+
+namespaces: dict[str, Namespace] = {}
+
+
+def namespace_of(name: str) -> Namespace:
+    """Return the namespace of that name, which is made if there is none."""
+    if name not in namespaces:
+        namespaces[name] = _own_namespace() if name == "aten" else Namespace(name)
+    return namespaces[name]
+
+
+def _own_namespace() -> Namespace:
+    from ..generated import namespaces as generated, overloads
+
+    def make(name: str) -> OpOverloadPacket:
+        return packet("aten", name, overloads.OVERLOADS, generated.OVERLOADS, generated.OPERATORS.get(name))
+
+    return Namespace("aten", overloads.OVERLOADS, make)
+
+
+def packet(
+    namespace: str,
+    name: str,
+    table: Mapping[str, Any],
+    wrappers: Mapping[str, Callable[..., Any]],
+    function: Callable[..., Any] | None,
+) -> OpOverloadPacket:
+    """Return the object of a generated operator.
+
+    Args:
+        table: OVERLOADS of the generated module `overloads`.
+        wrappers: OVERLOADS of `namespaces`.
+        function: the function that users call.
+    """
+    rows = [Row(overload, wrappers[wrapper], *rest) for overload, wrapper, *rest in table[name]]
+    return OpOverloadPacket(namespace, name, rows, function)
+
+
+def _find(namespace: str, name: str, overload: str | None) -> Any:
+    """Return the object that a pickle names."""
+    packet = getattr(namespace_of(namespace), name)
     return packet if overload is None else getattr(packet, overload)
 
 
 def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..., Any]:
-    """The function where the schema has numbers for some of the tensors that it takes."""
+    """Return the function for a schema that has numbers for some of the tensors that it takes."""
 
     def call(*values: Any) -> Any:
         return function(*[types.wrapped_number(v) if s else v for v, s in zip(values, scalar, strict=True)])
@@ -336,10 +434,10 @@ def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..
 
 
 def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Any]:
-    """The function as one that takes all arguments of the schema by position.
+    """Return the function as one that takes all arguments of the schema by position.
 
-    Generated wrappers that are public themselves have keyword-only parameters, and all take what an overload writes to
-    as one `out`. Those of several results may return them with names.
+    Public wrappers have keyword-only parameters, and all take the tensors that an overload writes to as one `out`.
+    Those with several results may return them with names.
     """
     arguments = schema.arguments
     outs = sum(a.is_out for a in arguments)
