@@ -1,367 +1,292 @@
 """What a YAML file from elsewhere may hold: ways to run something, to break generated code, or to take for ever."""
 
-# Names: of operators, arguments, results, nodes. Python's own, generated code's own, look-alikes, derived ones.
+
+def _lines(text: str) -> list[str]:
+    """One attack a line; a line that starts with `## ` names the class of those below it."""
+    return [line for line in text.strip("\n").split("\n") if not line.startswith("## ")]
+
+
+# Names of operators, arguments, results and nodes: Python's own, generated code's own, derived ones, look-alikes.
 NAMES = [
-    "class",
-    "None",
-    "True",
-    "lambda",
-    "__debug__",
-    "__class__",
-    "__init__",
-    "__x",
-    "_",
-    "__",
-    "exec",
-    "eval",
-    "print",
-    "open",
-    "xp",
-    "ops",
-    "fn",
-    "state",
-    "flags",
-    "new",
-    "Tensor",
-    "grads",
-    "given",
-    "edges",
-    "out",
-    "self",
-    "self_",
-    "self_t",
-    "self_p",
-    "input",
-    "axis",
-    "dim",
-    "result",
-    "grad",
-    "any",
-    "tuple",
-    "len",
-    "float",
-    "int",
-    "object",
-    "type",
-    "records",
-    "result_",
-    "result0",
-    "grad_result",
-    "needs_self",
-    "edge_self",
-    "kernels_elementwise",
-    "mul",
-    "Node",
-    "unpack",
-    "wrap",
-    "error",
-    "self_sym_sizes",
-    "from",
-    "in",
-    "is",
-    "grad_input_mask",
-    "asarray",
-    "SavedVariable",
-    "MISSING",
-    "values",
-    "indices",
+    *"""class None True lambda from in is __debug__ __class__ __init__ __x _ __ exec eval print open any tuple len float
+    int object type xp ops fn state flags new Tensor grads given edges out self self_ self_t self_p x_t input axis dim
+    result result_ result0 grad grad_result grad_input_mask records needs_self edge_self self_sym_sizes values indices
+    kernels_elementwise mul mul_Tensor _MUL mul_wrapper MulBackward0 aminmax_result Node unpack wrap error asarray
+    SavedVariable MISSING e t r nr os.system ../x a-b""".split(),
+    "a b",
+    "x" * 300,
     "\uff53elf",
     "\U0001d4ee\U0001d4cd\U0001d4ee\U0001d4ec",
     "\u0456f",
     "a\u0301",
-    "os.system",
-    "../x",
-    "a b",
-    "a-b",
-    "x" * 300,
-    "mul_Tensor",
-    "_MUL",
-    "mul_wrapper",
-    "MulBackward0",
-    "aminmax_result",
-    "e",
-    "t",
-    "r",
-    "nr",
-    "x_t",
 ]
 
 DEFAULTS = [
-    "None",
-    "True",
-    "inf",
-    "-inf",
-    "nan",
-    "1e999",
-    "-1",
-    "0x10",
-    "1_0",
-    "9" * 30,
-    "9" * 5000,
-    "[]",
-    "[1,2]",
-    "[[1]]",
-    '""',
-    "''",
-    '\'"""+print()+"""\'',
-    '"\\n"',
+    *"""None True inf -inf nan 1e999 -1 0x10 1_0 [] [1,2] [[1]] "" '' '\"""+print()+\"""' "\\n" 'a\\' Mean long
+    strided print __import__ 1j () 1.5 .5 1. contiguous_format""".split(),
     "'\\N{DIGIT ONE}'",
-    "'a\\'",
-    "Mean",
-    "long",
-    "strided",
-    "print",
-    "__import__",
-    "[" * 40,
     "'{{ 1 }}'",
     "'{% raw %}'",
     "'# x'",
-    "1j",
-    "()",
-    "1.5",
-    ".5",
-    "1.",
     "'x' 'y'",
-    "contiguous_format",
+    "[" * 40,
+    "9" * 30,
+    "9" * 5000,
 ]
 
 # Whole formulas and kernel expressions.
 EXPRESSIONS = [
-    "xp.frompyfunc(print, 1, 1)(self)",
-    "xp.apply_along_axis(print, 0, self)",
-    "xp.piecewise(self, [self > 0], [print])",
-    "xp.fromfunction(print, (2,))",
-    "xp.array2string(self, formatter={'all': print})",
-    "xp.set_printoptions(formatter={'all': print})",
-    "xp.seterrcall(print)",
-    "xp.errstate(call=print)",
-    "xp.info(print)",
-    "xp.DataSource('http://x')",
-    "xp.lib.npyio.DataSource('x')",
-    "xp.genfromtxt('/etc/passwd')",
-    "xp.linalg.inv.__wrapped__",
-    "xp.where.__self__",
-    "xp.sin.__globals__",
-    "xp.asarray(self).view('O')",
-    "self.__array_interface__",
-    "self.tobytes().decode().format(self)",
-    "self.__dlpack__()",
-    "xp.copyto(self, 0)",
-    "self.setflags(write=True)",
-    "xp.r_['1']",
-    "ｘｐ.sin(self)",
-    "self.ｄｔｙｐｅ",
-    "min([1], key=print)",
-    "sorted([grad], key=print)",
-    "list(map(print, [1]))",
-    "grad.register_hook(print)",
-    "grad.apply_(print)",
-    "self.map_(self, print)",
-    "grad.share_memory_()",
-    "grad.untyped_storage()",
-    "grad.__torch_function__",
-    "unpack(grad, fn)",
-    "new(Tensor)",
-    "own.f",
-    "linalg.inv.__globals__",
-    "math.factorial(10**8) * grad",
-    "any(print(x) for x in [1])",
-    "__import__('os').system('true')",
-    "eval('1')",
-    "exec('1')",
-    "open('/etc/passwd')",
-    "compile('1', '', 'eval')",
-    "getattr(self, 'data')",
-    "globals()",
-    "vars()",
-    "type(self)",
-    "breakpoint()",
-    "input()",
-    "help()",
-    "print(self)",
-    "id(self)",
-    "self.__class__",
-    "self.__class__.__mro__[1].__subclasses__()",
-    "().__class__.__bases__",
-    "grad.__reduce__()",
-    "self.__init__.__globals__['os']",
-    "(lambda: self)()",
-    "[x for x in (1).__class__.__mro__]",
-    "(y := self)",
-    "f'{self}'",
-    "f'{self.__class__}'",
-    "'{0.__class__}'.format(self)",
-    "'%s' % self",
-    "b'a'",
-    "'a' * 10 ** 10",
-    "9 ** 9 ** 9",
-    "1 << 10 ** 10",
-    "(0,) * 10 ** 10",
-    "10 ** 10000",
-    "0x" + "f" * 1500,
-    "9" * 1500,
-    "1e999",
-    "self if 9 ** 9 ** 9 else self",
-    "-" * 300 + "self",
-    "not " * 300 + "self",
-    "(" * 60 + "self" + ")" * 60,
-    "self" + ".T" * 300,
-    "self" + "[0]" * 300,
-    "[" * 60,
-    "self" + " + self" * 300,
-    "{'a': self}",
-    "{self}",
-    "{x: x for x in self}",
-    "(x for x in self)",
-    "[x for x in self for y in x]",
-    "[self for self in self]",
-    "[xp for xp in self]",
-    "[t async for t in self]",
-    "await self",
-    "yield self",
-    "(yield)",
-    "*self",
-    "**self",
-    "f(*self)",
-    "f(**self)",
-    "import os",
-    "import os; os.system('true')",
-    "self; import os",
+    *_lines(
+        r'''
+## functions of Python that run, read or look around
+__import__('os').system('true')
+eval('1')
+exec('1')
+open('/etc/passwd')
+compile('1', '', 'eval')
+getattr(self, 'data')
+globals()
+vars()
+type(self)
+breakpoint()
+input()
+help()
+print(self)
+id(self)
+## modules
+os
+os.system('true')
+sys.modules
+math.pi
+math.sqrt(self)
+math.__loader__
+math.factorial(10**8) * grad
+linalg.inv
+linalg.__dict__
+linalg.inv.__globals__
+special.os
+elementwise
+elementwise.mul
+elementwise.__dict__
+elementwise.os
+elementwise.mul.__globals__
+elementwise._x(self)
+own.f
+## from an object to its class, and from there to everything
+self.__class__
+self.__class__.__mro__[1].__subclasses__()
+self.__init__.__globals__['os']
+().__class__.__bases__
+[x for x in (1).__class__.__mro__]
+grad.__reduce__()
+grad.__torch_function__
+xp.linalg.inv.__wrapped__
+xp.where.__self__
+xp.sin.__globals__
+xp.add.__class__
+xp.__builtins__
+f'{self}'
+f'{self.__class__}'
+'{0.__class__}'.format(self)
+self.tobytes().decode().format(self)
+'%s' % self
+b'a'
+## what NumPy reads and writes files with
+xp.load('x')
+xp.save('x', self)
+xp.savez('x')
+xp.fromfile('x')
+xp.memmap('x')
+xp.loadtxt('x')
+xp.genfromtxt('/etc/passwd')
+xp.DataSource('http://x')
+xp.lib.npyio.DataSource('x')
+xp.lib.format.read_array(self)
+xp.ctypeslib.load_library('x', '.')
+xp.testing.runstring('1', {})
+self.tofile('x')
+self.dump('x')
+## callbacks
+xp.frompyfunc(print, 1, 1)(self)
+xp.vectorize(print)(self)
+xp.apply_along_axis(print, 0, self)
+xp.piecewise(self, [self > 0], [print])
+xp.fromfunction(print, (2,))
+xp.array2string(self, formatter={'all': print})
+xp.set_printoptions(formatter={'all': print})
+xp.seterrcall(print)
+xp.errstate(call=print)
+xp.info(print)
+min([1], key=print)
+sorted([grad], key=print)
+list(map(print, [1]))
+any(print(x) for x in [1])
+grad.register_hook(print)
+grad.apply_(print)
+self.map_(self, print)
+(lambda: self)()
+## the rest of NumPy
+xp
+xp.core
+xp._core.multiarray
+xp.linalg.linalg
+xp.linalg.lapack_lite
+xp.fft.helper
+xp.f2py
+xp.os
+xp.sys
+xp.char
+xp.r_['1']
+xp.random.seed(0)
+xp.seterr(all='raise')
+xp.array(self, dtype='O')
+xp.array(self, dtype=object)
+xp.object_(self)
+xp.asarray(self).view('O')
+xp.einsum('i->', self)
+xp.pad(self, 1, self)
+self.astype('O')
+self.dtype.type
+self.ctypes
+self.base
+self.data
+self.__array_interface__
+self.__dlpack__()
+self.item()
+self.tolist()
+## writes to arguments
+xp.copyto(self, 0)
+xp.put(self, 0, 0)
+xp.place(self, self, self)
+xp.fill_diagonal(self, 0)
+xp.add(self, self, self)
+xp.add.at(self, 0, 1)
+xp.sin(self, out=self)
+xp.sum(self, 0, None, self)
+self.setflags(write=True)
+grad.mul_(2)
+grad.zero_()
+self.copy_(grad)
+self.requires_grad_()
+grad.share_memory_()
+## autograd's own, and tensors from outside
+self.backward()
+self._grad_fn
+self.grad_fn
+grad.untyped_storage()
+fn.next_edges
+state.flags
+unpack(grad, fn)
+new(Tensor)
+ops.mul(self, self)
+from_numpy(grad)
+frombuffer(grad)
+load('x')
+save(grad)
+## memory and time
+'a' * 10 ** 10
+9 ** 9 ** 9
+1 << 10 ** 10
+(0,) * 10 ** 10
+10 ** 10000
+self if 9 ** 9 ** 9 else self
+1e999
+zeros(9 ** 99)
+grads[9 ** 9]
+wrap_opt_if(grad, 9 ** 9 ** 9)
+## statements, and expressions that change names
+import os
+import os; os.system('true')
+self; import os
+del self
+assert self
+self = other
+(y := self)
+yield self
+(yield)
+await self
+[t async for t in self]
+[self for self in self]
+[xp for xp in self]
+[grad for grad in self]
+## unpacking, calls and constants in odd places
+*self
+**self
+f(*self)
+f(**self)
+zeros((1,), **grad.options())
+zeros((1,), **self)
+mul(grad, other=grad, **{})
+{'a': self}
+{self}
+{x: x for x in self}
+(x for x in self)
+[x for x in self for y in x]
+[t.shape for t in tensors]
+[self.shape for _ in self]
+(1)(self)
+self(1)
+self.T()
+self.sum
+1[0]
+'a'[0]
+self['a']
+self[1:2, ...]
+self == other
+self is 1
+1 is None
+1 if self
+self if other else
+self and
+self,
+self, self
+()
+(self,)
+[self]
+''
+'a'
+1
+1.5j
+True
+None
+...
+self.real.real
+grad.to(dtype='x')
+dtype
+grads[-1]
+grads[self]
+grad_input_mask[99]
+wrap_opt_if(self, True)
+auto_linear + 1
+## text that would leave a string, a comment or a template
+self # x
+self \
+"""
+\'\'\'
+grad + """
+grad \'\'\'
+'"""'
+'\x41'
+'\N{DIGIT ONE}'
+'\\'
+not_implemented(\'\'\'x\'\'\')
+not_implemented('a\nb')
+not_implemented(f'{grad}')
+not_implemented('{{ x }}')
+{{ 7 * 7 }}
+{% for x in y %}
+{# x #}
+grad {{ self }}
+{{ ''.__class__ }}
+'''.replace(r"\'\'\'", "'" * 3)
+    ),
+    # several lines, characters that are not what they look like, and too much of everything
     "self\nimport os",
-    "self # x",
-    "self \\",
+    "self \\\nself",
     "self\\\nself",
-    "del self",
-    "assert self",
-    "self = other",
-    "self == other",
-    "self is 1",
-    "1 is None",
-    "self[1:2, ...]",
-    "self['a']",
-    "1[0]",
-    "'a'[0]",
-    "(1)(self)",
-    "self(1)",
-    "self.T()",
-    "self.sum",
-    "None",
-    "...",
-    "self.real.real",
-    "1 if self",
-    "self if other else",
-    "self and",
-    "self,",
-    "()",
-    "self, self",
-    "(self,)",
-    "[self]",
-    "''",
-    "'a'",
-    "1",
-    "1.5j",
-    "True",
-    "self.item()",
-    "self.tolist()",
-    "self.tofile('x')",
-    "self.dump('x')",
-    "self.data",
-    "self.ctypes",
-    "self.base",
-    "self.astype('O')",
-    "self.view('O')",
-    "self.dtype.type",
-    "xp",
-    "xp.load('x')",
-    "xp.save('x', self)",
-    "xp.fromfile('x')",
-    "xp.memmap('x')",
-    "xp.loadtxt('x')",
-    "xp.genfromtxt('x')",
-    "xp.savez('x')",
-    "xp.DataSource('x')",
-    "xp.ctypeslib.load_library('x', '.')",
-    "xp.testing.runstring('1', {})",
-    "xp.random.seed(0)",
-    "xp.f2py",
-    "xp.lib.format.read_array(self)",
-    "xp.core",
-    "xp._core.multiarray",
-    "xp.__builtins__",
-    "xp.os",
-    "xp.sys",
-    "xp.char",
-    "xp.frompyfunc(self, 1, 1)",
-    "xp.vectorize(self)",
-    "xp.apply_along_axis(self, 0, self)",
-    "xp.piecewise(self, self, self)",
-    "xp.fromfunction(self, 1)",
-    "xp.seterr(all='raise')",
-    "xp.seterrcall(self)",
-    "xp.set_printoptions()",
-    "xp.copyto(self, self)",
-    "xp.put(self, 0, 0)",
-    "xp.place(self, self, self)",
-    "xp.fill_diagonal(self, 0)",
-    "xp.add(self, self, self)",
-    "xp.sin(self, out=self)",
-    "xp.add.at(self, 0, 1)",
-    "xp.add.__class__",
-    "xp.sum(self, 0, None, self)",
-    "xp.linalg.linalg",
-    "xp.linalg.lapack_lite",
-    "xp.fft.helper",
-    "xp.object_(self)",
-    "xp.array(self, dtype='O')",
-    "xp.array(self, dtype=object)",
-    "xp.errstate()",
-    "xp.einsum('i->', self)",
-    "xp.pad(self, 1, self)",
-    "elementwise.__dict__",
-    "elementwise.os",
-    "elementwise.mul.__globals__",
-    "elementwise._x(self)",
-    "elementwise",
-    "elementwise.mul",
-    "os.system('true')",
-    "os",
-    "sys.modules",
-    "math.sqrt(self)",
-    "math.__loader__",
-    "math.pi",
-    "linalg.__dict__",
-    "linalg.inv",
-    "special.os",
-    "ops.mul(self, self)",
-    "fn.next_edges",
-    "state.flags",
-    "grads[9 ** 9]",
-    "grads[-1]",
-    "grads[self]",
-    "grad_input_mask[99]",
-    "grad.mul_(2)",
-    "grad.zero_()",
-    "self.copy_(grad)",
-    "self.requires_grad_()",
-    "self.backward()",
-    "self.register_hook(grad)",
-    "self._grad_fn",
-    "self.grad_fn",
-    "{{ 7 * 7 }}",
-    "{% for x in y %}",
-    "{# x #}",
-    "grad {{ self }}",
-    "{{ ''.__class__ }}",
-    '"""',
-    "'''",
-    'grad + """',
-    "grad '''",
-    '\'"""\'',
-    "'\\x41'",
-    "'\\N{DIGIT ONE}'",
-    "'\\\\'",
+    "\uff58\uff50.sin(self)",
+    "self.\uff44\uff54\uff59\uff50\uff45",
     "gr\u0430d",
-    "\uff47rad",
     "\U0001d4f0rad",
     "grad\u200b",
     "grad\u00a0* 2",
@@ -369,67 +294,60 @@ EXPRESSIONS = [
     "grad * \u0967",
     "grad\x00",
     "grad\x0c",
-    "not_implemented('''x''')",
-    "not_implemented('a\\nb')",
-    "not_implemented(f'{grad}')",
-    "not_implemented('{{ x }}')",
-    "wrap_opt_if(self, True)",
-    "wrap_opt_if(grad, 9 ** 9 ** 9)",
-    "auto_linear + 1",
-    "dtype",
-    "grad.to(dtype='x')",
-    "zeros(9 ** 99)",
-    "zeros((1,), **grad.options())",
-    "zeros((1,), **self)",
-    "from_numpy(grad)",
-    "frombuffer(grad)",
-    "load('x')",
-    "save(grad)",
-    "mul(grad, other=grad, **{})",
-    "[grad for grad in self]",
-    "[t.shape for t in tensors]",
-    "[self.shape for _ in self]",
     "x" * 3000,
+    "9" * 1500,
+    "0x" + "f" * 1500,
+    "-" * 300 + "self",
+    "not " * 300 + "self",
+    "(" * 60 + "self" + ")" * 60,
+    "[" * 60,
+    "self" + ".T" * 300,
+    "self" + "[0]" * 300,
+    "self" + " + self" * 300,
 ]
 
 # Whole schemas, and what stands in the place of a name with parts.
 SCHEMAS = [
-    "f",
-    "f()",
-    "f() -> ()",
-    "f(Tensor self)",
-    "f(Tensor self) -> Tensor",
+    *_lines(
+        r"""
+f
+f()
+f() -> ()
+f(Tensor self)
+f(Tensor self) -> Tensor
+f(Tensor self) -> Tensor; x
+os::system(Tensor self) -> Tensor
+aten::mul.Tensor(Tensor self) -> Tensor
+mul.Tensor(Tensor self, Tensor other) -> Tensor
+f.g.h(Tensor self) -> Tensor
+../f(Tensor self) -> Tensor
+f(Tensor self, Tensor self) -> Tensor
+f(Tensor(a!) self) -> Tensor(a!)
+f_(Tensor(a!) self) -> Tensor(a!)
+f.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+f(Tensor self, *, Tensor(a!) out, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))
+f(Tensor self, str s='{{ x }}') -> Tensor
+f(Tensor self, int[2] d=[1,2,3]) -> Tensor
+__init__(Tensor self) -> Tensor
+__and__.Tensor(Tensor self, Tensor other) -> Tensor
+elementwise.mul
+elementwise.mul; import os
+../../x.y
+a.b.c
+mul_, mul_, mul.out
+CopyBackwards
+class
+class X:
+"""
+    ),
     "f(Tensor self) -> Tensor\nimport os",
-    "f(Tensor self) -> Tensor; x",
-    "os::system(Tensor self) -> Tensor",
-    "aten::mul.Tensor(Tensor self) -> Tensor",
-    "mul.Tensor(Tensor self, Tensor other) -> Tensor",
-    "f.g.h(Tensor self) -> Tensor",
-    "../f(Tensor self) -> Tensor",
-    "f(Tensor self, Tensor self) -> Tensor",
-    "f(Tensor(a!) self) -> Tensor(a!)",
-    "f_(Tensor(a!) self) -> Tensor(a!)",
-    "f.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    "elementwise.mul\n",
+    "nn\nimport os",
+    'f(str s=\'"""\') -> Tensor',
+    "f(Tensor \uff53elf) -> Tensor",
+    "\u1d70(Tensor self) -> Tensor",
     "f(" + "Tensor a, " * 500 + "int b) -> Tensor",
     "f(" + ", ".join(f"Tensor a{i}" for i in range(300)) + ") -> Tensor",
     "f(Tensor" + "[]" * 30 + " a) -> Tensor",
     "f(Tensor self) -> (" + ", ".join(["Tensor"] * 200) + ")",
-    'f(str s=\'"""\') -> Tensor',
-    "f(Tensor self, str s='{{ x }}') -> Tensor",
-    "__init__(Tensor self) -> Tensor",
-    "__and__.Tensor(Tensor self, Tensor other) -> Tensor",
-    "f(Tensor self, *, Tensor(a!) out, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-    "\u1d70(Tensor self) -> Tensor",
-    "f(Tensor \uff53elf) -> Tensor",
-    "f(Tensor self, int[2] d=[1,2,3]) -> Tensor",
-    "elementwise.mul",
-    "../../x.y",
-    "elementwise.mul; import os",
-    "elementwise.mul\n",
-    "a.b.c",
-    "mul_, mul_, mul.out",
-    "nn\nimport os",
-    "CopyBackwards",
-    "class",
-    "class X:",
 ]

@@ -17,99 +17,14 @@ ROOT = Path(__file__).parents[2]
 FILES = ("native_functions.yaml", "derivatives.yaml")
 
 # In every case, since many formulas call them; then those of which each case has a few.
-ALWAYS = (
-    "mul.Tensor",
-    "add.Tensor",
-    "neg",
-    "conj",
-    "expand",
-    "zeros_like",
-    "where.self",
-    "zeros",
-    "sum.dim_IntList",
-    "exp",
-)
-SOMETIMES = (
-    "addcmul",
-    "sub.Scalar",
-    "div.Tensor_mode",
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor",
-    "clamp",
-    "tanh",
-    "sigmoid",
-    "sqrt",
-    "atan2",
-    "eq.Tensor",
-    "isnan",
-    "abs",
-    "sgn",
-    "angle",
-    "view_as_real",
-    "transpose.int",
-    "t",
-    "squeeze.dim",
-    "split.Tensor",
-    "unbind.int",
-    "cat",
-    "stack",
-    "select.int",
-    "slice.Tensor",
-    "as_strided",
-    "permute",
-    "max.dim",
-    "aminmax",
-    "std_mean.correction",
-    "cumsum",
-    "logsumexp",
-    "prod.dim_int",
-    "sort",
-    "topk",
-    "gather",
-    "scatter.src",
-    "index_select",
-    "index.Tensor",
-    "index_put",
-    "masked_fill.Scalar",
-    "mm",
-    "bmm",
-    "dot",
-    "_trilinear",
-    "native_layer_norm",
-    "native_batch_norm",
-    "native_dropout",
-    "convolution",
-    "max_pool2d_with_indices",
-    "relu",
-    "threshold",
-    "gelu",
-    "_log_softmax",
-    "_softmax_backward_data",
-    "nll_loss_forward",
-    "binary_cross_entropy",
-    "bernoulli",
-    "normal_",
-    "fill_.Scalar",
-    "copy_",
-    "copy",
-    "arange",
-    "full",
-    "linspace",
-    "embedding",
-    "linalg_det",
-    "lerp.Scalar",
-    "dropout",
-    "einsum",
-    "linear",
-    "special_erfcx",
-    "polygamma",
-    "frexp.Tensor",
-    "_foreach_add.List",
-    "clamp_",
-    "zero_",
-    "detach",
-    "_to_copy",
-)
+ALWAYS = "mul.Tensor add.Tensor neg conj expand zeros_like where.self zeros sum.dim_IntList exp".split()
+SOMETIMES = """
+    addcmul div.Tensor_mode pow.Tensor_Scalar pow.Tensor_Tensor clamp sqrt atan2 eq.Tensor isnan abs sgn angle
+    transpose.int split.Tensor unbind.int cat stack slice.Tensor permute max.dim aminmax cumsum logsumexp
+    prod.dim_int sort topk gather scatter.src index_select index.Tensor index_put masked_fill.Scalar mm bmm dot
+    _trilinear _softmax_backward_data bernoulli normal_ fill_.Scalar arange full linspace lerp.Scalar dropout einsum
+    linear special_erfcx zero_ detach _to_copy
+""".split()
 
 
 def stub(path):
@@ -127,10 +42,10 @@ class Checkout:
     def __init__(self, folder):
         self.folder = folder
         for room in ("kernels", "composite", "formulas"):
-            (folder / "src" / "gradloom" / room).mkdir(parents=True)
-            for path in sorted((ROOT / "src" / "gradloom" / room).glob("*.py")):
-                if not path.stem.startswith("_"):
-                    (folder / "src" / "gradloom" / room / path.name).write_text(stub(path), encoding="utf-8")
+            for path in sorted((ROOT / "src" / "gradloom" / room).rglob("*.py")):
+                copy = folder / path.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_text(stub(path), encoding="utf-8")
         native, derivative = (_entries(ROOT / name, key) for name, key in zip(FILES, ("func", "name"), strict=True))
         self.native = {name: native[name][0] for name in (*ALWAYS, *SOMETIMES) if name in native}
         self.derivatives = {name: _of_operator(derivative, name) for name in self.native}

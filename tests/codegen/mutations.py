@@ -10,193 +10,43 @@ from tests.codegen.attacks import DEFAULTS, EXPRESSIONS, NAMES, SCHEMAS
 
 CHARACTERS = [
     *" \n\t\"'[](){}:,-#&*!|>%@`?\\=.<~;$^/+_aZ09",
-    "\0",
-    "\r",
-    "\x0b",
-    "\x1b",
-    "\x7f",
-    "\x85",
-    "\xa0",
-    "\ufeff",
-    "\u2028",
-    "\u00e9",
-    "\u1d70",
-    "\u202e",
-    "\U0001f600",
-    "\N{FULLWIDTH LATIN CAPITAL LETTER A}",
+    *"\0\r\x0b\x1b\x7f\x85\xa0\ufeff\u2028\xe9\u1d70\u202e\U0001f600\uff21",
 ]
 WORDS = [
     *NAMES,
     *DEFAULTS,
-    "Tensor",
-    "Tensor?",
-    "Tensor[]",
-    "Tensor(a!)",
-    "Tensor(a)",
+    *"""Tensor Tensor? Tensor[] Tensor(a!) Tensor(a) int int[2] Scalar bool str float? ScalarType? Generator? -> () *
+    grad grads grads[0] self other result result0 self_t self_p grad_input_mask retain_variables None True auto_linear
+    auto_element_wise non_differentiable not_implemented wrap_opt_if if else for in is not and 0 -1 1e3 0x10 1j '' "a"
+    ** // @ xp xp.sum len [0] .shape .T ( ) [ ] ... | > {} []""".split(),
     "Tensor(a -> *)",
-    "int",
-    "int[2]",
-    "Scalar",
-    "bool",
-    "str",
-    "float?",
-    "ScalarType?",
-    "Generator?",
-    "->",
-    "()",
-    "*",
-    "grad",
-    "grads",
-    "grads[0]",
-    "self",
-    "other",
-    "result",
-    "result0",
-    "self_t",
-    "self_p",
-    "grad_input_mask",
-    "retain_variables",
-    "None",
-    "True",
-    "auto_linear",
-    "auto_element_wise",
-    "non_differentiable",
-    "not_implemented",
-    "wrap_opt_if",
-    "if",
-    "else",
-    "for",
-    "in",
-    "is",
-    "not",
-    "and",
-    "0",
-    "-1",
-    "1e3",
-    "0x10",
-    "1j",
-    "''",
-    '"a"',
-    "**",
-    "//",
-    "@",
-    "xp",
-    "xp.sum",
-    "len",
-    "[0]",
-    ".shape",
-    ".T",
-    "(",
-    ")",
-    "[",
-    "]",
-    "...",
     ": ",
     " #",
     "- ",
-    "|",
-    ">",
-    "{}",
-    "[]",
 ]
 KEYS = [
-    "func",
-    "kernel",
-    "composite",
-    "variants",
-    "autogen",
-    "tags",
-    "python_module",
-    "family",
-    "type_promotion",
-    "promotes",
-    "accepts_number",
-    "autocast",
-    "domain",
-    "name",
-    "self",
-    "other",
-    "result",
-    "output_differentiability",
-    "node",
-    "dispatch",
-    "x",
+    *"""func kernel composite variants autogen tags python_module family type_promotion promotes accepts_number autocast
+    domain name self other result output_differentiability node dispatch x grad result0 , << ?""".split(),
     "self, other",
-    "grad",
-    "result0",
     "self, self",
-    ",",
-    "<<",
-    "?",
     "- func",
     "\u1d70",
 ]
 VALUES = [
     *EXPRESSIONS,
     *SCHEMAS,
-    "",
-    "~",
-    "null",
-    "[]",
-    "{}",
-    "[a, b]",
-    "{a: b}",
-    "[[[[[[[[[[x]]]]]]]]]]",
-    "&a b",
-    "*a",
-    "!!python/x",
-    "!!str x",
-    "|",
-    ">-",
-    "'",
-    '"',
-    "- a",
-    "a: b",
-    "%x",
-    "@",
-    "function, method",
-    "pointwise",
-    "view_copy",
-    "inplace_view",
-    "replayed",
-    "always_bool",
-    "none",
-    "int_to_float",
-    "default_with_numbers",
-    "nn",
-    "linalg",
-    "special",
-    "reduction",
-    "elementwise",
-    "mul_",
-    "mul.out",
-    "x_copy",
-    "self",
-    "(grad, grad)",
-    "grad, None",
-    "[grad, grad]",
-    "[False, True]",
-    "[False]",
-    "dtype is None",
-    "auto_linear",
-    "non_differentiable",
-    'not_implemented("x")',
-    "grads",
-    "x" * 5000,
+    *"""~ null [] {} [[[[[[[[[[x]]]]]]]]]] *a !!python/x | >- ' " %x @ pointwise view_copy inplace_view replayed
+    always_bool none int_to_float default_with_numbers nn linalg special reduction elementwise mul_ mul.out x_copy self
+    [False] auto_linear non_differentiable not_implemented("x") grads""".split(),
+    *("", "[a, b]", "{a: b}", "&a b", "!!str x", "- a", "a: b", "function, method", "(grad, grad)", "grad, None"),
+    *("[grad, grad]", "[False, True]", "dtype is None", "x" * 5000),
 ]
-STYLES = [
-    "{}",
-    "'{}'",
-    '"{}"',
-    "|\n    {}",
-    ">\n    {}",
-    "|-\n      {}\n",
-    "[{}]",
-    "{{a: {}}}",
-    "[{}, {}]",
-    "{} # c",
-    "{}\n    {}",
-]
+STYLES = ["{}", "'{}'", '"{}"', "|\n    {}", ">\n    {}", "|-\n      {}\n", "[{}]", "{{a: {}}}", "[{}, {}]", "{} # c",
+          "{}\n    {}"]  # fmt: skip
+ESCAPES = ["\\x00", "\\n", "\\r", "\\e[2J", "\\N", "\\L", "\\ud800", "\\U00110000", "\\q", "\\x4", "\\t"]
+RETURNS = ["Tensor", "Tensor[]", "()", "(Tensor, Tensor)", "(Tensor min, Tensor max)", "(Tensor class, Tensor fn)",
+           "int", "bool", "Tensor(a)", "(Tensor self, Tensor result)", "(Tensor[] a, Tensor b)",
+           "(int, Tensor)"]  # fmt: skip
 BYTES = [b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3", b"\x85", b"\r", b"\xf4\x90\x80\x80"]
 
 _TOKEN = re.compile(r"\w+|\S")
@@ -306,22 +156,8 @@ ONE = {
     "replace value": _at(_VALUE, lambda m, b, c: m.group(1) + pick(VALUES, b)),
     "other value": _other_value,
     "other style": _at(_VALUE, lambda m, b, c: m.group(1) + pick(STYLES, b).replace("{}", m.group(2))),
-    "escapes": _at(
-        _VALUE,
-        lambda m, b, c: (
-            m.group(1)
-            + '"'
-            + pick(["\\x00", "\\n", "\\r", "\\e[2J", "\\N", "\\L", "\\ud800", "\\U00110000", "\\q", "\\x4", "\\t"], b)
-            + m.group(2)
-            + '"'
-        ),
-    ),
-    "add key": _at(
-        _KEY,
-        lambda m, b, c: (
-            f"  {pick(KEYS, b)}: {pick(VALUES, c)}\n" + m.group() if m.group().startswith("  ") else m.group()
-        ),
-    ),
+    "escapes": _at(_VALUE, lambda m, b, c: f'{m.group(1)}"{pick(ESCAPES, b)}{m.group(2)}"'),
+    "add key": _at(_KEY, lambda m, b, c: f"{m.group()[:2]}{pick(KEYS, b)}: {pick(VALUES, c)}\n  {m.group()[2:]}"),
     "add argument": _at(_ARGUMENT, lambda m, b, c: f"{m.group()}, {pick(WORDS, b)} {pick(NAMES, c)}"),
     "add default": _at(_ARGUMENT, lambda m, b, c: m.group().partition("=")[0] + "=" + pick(DEFAULTS, b)),
     "replace type": _at(_ARGUMENT, lambda m, b, c: pick(WORDS, b) + " " + m.group().partition(" ")[2]),
@@ -348,45 +184,26 @@ def _schema_everywhere(change):
     return mutation
 
 
-def _returns(schema, match, c):
-    head = schema.partition(" -> ")[0]
-    ends = [
-        "Tensor",
-        "Tensor[]",
-        "()",
-        "(Tensor, Tensor)",
-        "(Tensor min, Tensor max)",
-        "(Tensor class, Tensor fn)",
-        "int",
-        "(Tensor self, Tensor result)",
-        "(Tensor[] a, Tensor b)",
-        "(int, Tensor)",
-        "bool",
-        "Tensor(a)",
-    ]
-    return f"{head} -> {pick(ends, c)}"
+def _argument(new):
+    return _schema_everywhere(lambda schema, match, c: _splice(schema, match, new(*match.group().split(" ", 1), c)))
 
 
 BOTH = {
     "rename everywhere": _rename_everywhere,
-    "add argument everywhere": _schema_everywhere(
-        lambda s, m, c: _splice(s, m, f"{m.group()}, Tensor {pick(NAMES, c)}")
+    "add argument everywhere": _argument(lambda kind, rest, c: f"{kind} {rest}, Tensor {pick(NAMES, c)}"),
+    "add number everywhere": _argument(
+        lambda kind, rest, c: f"{kind} {rest}, int {pick(NAMES, c)}={pick(DEFAULTS, c // 7)}"
     ),
-    "add number everywhere": _schema_everywhere(
-        lambda s, m, c: _splice(s, m, f"{m.group()}, int {pick(NAMES, c)}={pick(DEFAULTS, c // 7)}")
-    ),
-    "rename argument everywhere": _schema_everywhere(
-        lambda s, m, c: _splice(s, m, f"{m.group().partition(' ')[0]} {pick(NAMES, c)}")
-    ),
-    "retype argument everywhere": _schema_everywhere(
-        lambda s, m, c: _splice(s, m, f"{pick(WORDS, c)} {m.group().partition(' ')[2]}")
-    ),
-    "optional argument everywhere": _schema_everywhere(
-        lambda s, m, c: _splice(
-            s, m, re.sub(r"^\w+", pick([r"\g<0>?", r"\g<0>[]", r"\g<0>[2]", r"\g<0>?[]"], c), m.group())
+    "rename argument everywhere": _argument(lambda kind, rest, c: f"{kind} {pick(NAMES, c)}"),
+    "retype argument everywhere": _argument(lambda kind, rest, c: f"{pick(WORDS, c)} {rest}"),
+    "optional argument everywhere": _argument(
+        lambda kind, rest, c: re.sub(
+            r"^\w+", lambda m: m.group() + pick(["?", "[]", "[2]", "?[]"], c), f"{kind} {rest}"
         )
     ),
-    "change returns everywhere": _schema_everywhere(_returns),
+    "change returns everywhere": _schema_everywhere(
+        lambda schema, match, c: f"{schema.partition(' -> ')[0]} -> {pick(RETURNS, c)}"
+    ),
     "exchange files": lambda files, a, b, c: dict(zip(files, reversed(list(files.values())), strict=True)),
 }
 

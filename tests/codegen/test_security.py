@@ -208,11 +208,11 @@ def test_defaults(type_, generate):
     ],
 )
 def test_values_of_other_keys(key, generate):
-    for attack in [*SCHEMAS, *NAMES, *EXPRESSIONS[:40]]:
+    for attack in [*SCHEMAS, *NAMES, *EXPRESSIONS[::6]]:
         keys = {"func": "f(Tensor self) -> Tensor", "kernel": "self", key: quoted(attack)}
         made = generate(NATIVE + "- " + "  ".join(f"{k}: {v}\n" for k, v in keys.items()))
         check_harmless(made, attack)
-        assert isinstance(made, str) or key == "func" or attack in ("mul", "self"), attack
+        assert isinstance(made, str) or key == "func" or attack in ("mul", "self", "elementwise"), attack
 
 
 @pytest.mark.parametrize("key", ["node", "input", "dispatch"])
