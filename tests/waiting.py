@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-LIMIT = 120  # seconds that something may take on a busy machine before it counts as hanging
+LIMIT = 300  # seconds that something may take on a busy machine before it counts as hanging
 
 
 class Running(threading.Thread):

@@ -12,7 +12,7 @@ import pytest
 
 from gradloom.codegen.commands import generate as watch
 from gradloom.codegen.target import own
-from tests.waiting import started
+from tests.waiting import LIMIT, started
 
 ROOT = Path(__file__).parents[2]
 FILES = ("native_functions.yaml", "derivatives.yaml")
@@ -51,7 +51,7 @@ print(*sorted(opened), sep="\\n")
 """
     uncompiled = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path)}  # or their .pyc files are opened instead
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT, env=uncompiled
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, cwd=ROOT, env=uncompiled
     )
     assert done.returncode == 0, done.stderr
     opened = {Path(name).resolve() for name in done.stdout.splitlines() if name.startswith("/")}

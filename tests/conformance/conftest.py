@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
@@ -45,7 +47,7 @@ def _run(request: pytest.FixtureRequest):
     }
     everything = families >= {*FAMILIES, "modules", "optimizers"}
     selection = session.Selection(families=() if everything else tuple(sorted(families)))
-    run = session.run(session.load_candidate("gradloom"), selection)
+    run = session.run(session.load_candidate("gradloom"), selection, time_per_op=LIMIT)
     report.write(run, Path(request.config.rootpath / report.DEFAULT_FOLDER))
     text = f"{report.text(run)}\nwritten: {report.DEFAULT_FOLDER}/"
     getattr(request.config, "workeroutput", {})["conformance"] = text

@@ -38,10 +38,10 @@ def test_nothing_ends_the_run():
         task("broken", lambda progress: json.loads("?")),
         *(task("fine", fine) for _ in range(4)),
     ]
-    results = sorted(run_tasks(tasks, jobs=2, limit=2.0), key=lambda result: result.name)
+    results = sorted(run_tasks(tasks, jobs=2, limit=10.0), key=lambda result: result.name)
     assert [result.name for result in results] == ["broken", "crash", "exit", *["fine"] * 4, "hang"]
     found = {result.name: result.stages for result in results}
-    assert found["hang"]["backward"].misses == [{"where": "float64 sample 3", "reason": "no answer within 2 s"}]
+    assert found["hang"]["backward"].misses == [{"where": "float64 sample 3", "reason": "no answer within 10 s"}]
     assert found["crash"]["forward"].misses[0]["reason"] == "the process died (SIGSEGV)"
     assert "raises SystemExit: 3" in found["exit"]["forward"].misses[0]["reason"]
     broken = found["broken"]["forward"].misses[0]["reason"]

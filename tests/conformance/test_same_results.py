@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 FOLDER = Path(__file__).parent / "same_results"
 FILES = sorted(FOLDER.glob("*.txt"))
 
 
 def results(library: str, path: Path) -> list[list[str]]:
     done = subprocess.run(
-        [sys.executable, FOLDER / "run.py", library, path], capture_output=True, text=True, timeout=300
+        [sys.executable, FOLDER / "run.py", library, path], capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -11,6 +11,7 @@ import pytest
 from gradloom import random as generator
 from gradloom.kernels.random import distributions
 from gradloom.random import Generator
+from tests.waiting import LIMIT
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -93,4 +94,4 @@ assert 'numpy.random' not in sys.modules
 g.get_rng_state()
 assert 'numpy.random' in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=LIMIT)

@@ -12,7 +12,7 @@ import gradloom as torch
 from gradloom import ops
 from gradloom.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from gradloom.python_dispatch.torch_function import asking, internal, public
-from tests.waiting import in_threads
+from tests.waiting import LIMIT, in_threads
 
 WRONG_MUL = """
 - name: mul.Tensor(Tensor self, Tensor other) -> Tensor
@@ -47,7 +47,7 @@ def alone(program: str) -> None:
         [sys.executable, "-c", f"import gc, inspect\nimport gradloom as torch\n{program}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
     )
     assert not result.returncode, result.stderr
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.pages import ROOT, Block, blocks
+from tests.waiting import LIMIT
 
 COPIED = ("src", "codegen", "generated", "examples", "native_functions.yaml", "derivatives.yaml", "README.md")
 WRITES = ("append to", "file")
-TIMEOUT = 240
 
 # Runs the blocks given on standard input in one namespace; says of each what it printed and what it raised.
 _SESSION = """
@@ -109,7 +109,7 @@ def _command(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         env=environment(folder),
         text=True,
-        timeout=TIMEOUT,
+        timeout=LIMIT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
@@ -146,7 +146,7 @@ def _python(session: list[Block], folder: Path) -> Iterator[str]:
         input=given,
         text=True,
         capture_output=True,
-        timeout=TIMEOUT,
+        timeout=LIMIT,
     )
     _, marked, report = done.stdout.rpartition("\0")
     if not marked:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 EXPECTED = Path(__file__).with_name("expected")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = {"train_digits.py", "digits_data.py", "digits_report.py"}  # the demo: test_train_digits.py, ...
@@ -21,6 +23,6 @@ def test_every_example_is_tested():
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXPECTED.iterdir()))
 def test_example_prints_what_pytorch_prints(name):
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.stderr == "" and done.returncode == 0
     assert done.stdout == (EXPECTED / f"{name}.txt").read_text()

@@ -70,7 +70,7 @@ def test_errstate_reaches_the_helpers(threads):
     barrier = threading.Barrier(threads)
 
     def work(item):
-        barrier.wait(10)  # one item for each thread
+        barrier.wait(LIMIT)  # one item for each thread
         return np.float64(1) / np.zeros(3)
 
     with warnings.catch_warnings(), np.errstate(divide="ignore"):

@@ -18,7 +18,7 @@ from gradloom.codegen.commands import new as new_command
 from gradloom.codegen.errors import UsageError
 from gradloom.codegen.target import installed, project
 from gradloom.ops._registry import RESERVED
-from tests.waiting import started
+from tests.waiting import LIMIT, started
 
 GRADLOOM = (sys.executable, "-m", "gradloom.codegen")
 
@@ -29,7 +29,7 @@ def run(*command, cwd, check=True, **environment):
         [str(c) for c in command],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         cwd=cwd,
         env={**os.environ, **environment},
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.matrix import ROWS, interpreter
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -35,5 +36,5 @@ def test_the_sources_compile(version):
         pytest.skip(f"there is no Python {version} on this machine")
     paths = [p for folder in ("src", "codegen", "generated") for p in (ROOT / folder).rglob("*.py")]
     text = "\n".join(str(p) for p in paths)
-    done = subprocess.run([python, "-c", COMPILE], input=text, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([python, "-c", COMPILE], input=text, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr

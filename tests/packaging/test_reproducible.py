@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 pytest.importorskip("setuptools", minversion="77.0.3")
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +27,7 @@ FILES = (
     "Makefile",
     ".ci/environment.py",
 )
-LIMIT = 3_000_000  # bytes of the wheel
+LARGEST = 3_000_000  # bytes of the wheel
 BUILD = "import sys, setuptools.build_meta as b; getattr(b, sys.argv.pop(1))(sys.argv.pop(1))"
 
 
@@ -45,7 +47,7 @@ def build(what, source, target, **environment):
     target.mkdir(exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if k != "SOURCE_DATE_EPOCH"} | environment
     command = [sys.executable, "-c", BUILD, f"build_{what}", str(target)]
-    done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = target.glob("*.whl" if what == "wheel" else "*.tar.gz")
     return path
@@ -104,7 +106,7 @@ def test_the_sdist_has_what_a_build_needs_and_no_more(builds):
 
 
 def test_the_wheel_is_small(builds):
-    assert builds["wheel", 0].stat().st_size < LIMIT
+    assert builds["wheel", 0].stat().st_size < LARGEST
 
 
 def test_the_metadata_says_what_is_needed(builds):
@@ -145,11 +147,11 @@ def installed(builds, tmp_path_factory):
     venv.create(folder / "env", with_pip=False)
     python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     site = Path(subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-                                        text=True, timeout=60).strip())  # fmt: skip
+                                        text=True, timeout=LIMIT).strip())  # fmt: skip
     (site / "outer.pth").write_text(sysconfig.get_path("purelib") + "\n" + _of_distribution("numpy") + "\n")
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python,
                "install", "--no-deps", builds["wheel", 0]]  # fmt: skip
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=LIMIT)
     return python
 
 
@@ -162,7 +164,7 @@ def _of_distribution(name):
 def run(installed, *arguments, cwd):
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     return subprocess.run(
-        [installed, "-I", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+        [installed, "-I", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT
     )
 
 
@@ -180,7 +182,7 @@ def test_the_command_says_its_version(installed, tmp_path):
     done = run(installed, "-m", "gradloom.codegen", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "gradloom 0.1.0\n"), done.stderr
     script = installed.with_name("gradloom")
-    done = subprocess.run([script, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([script, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stdout) == (0, "gradloom 0.1.0\n"), done.stderr
 
 
@@ -215,6 +217,6 @@ def test_the_generator_mends_generated_code_that_cannot_be_imported(damage, tmp_
     (tmp_path / "path" / "gradloom" / "generated").symlink_to(source / "generated")
     command = [sys.executable, "-m", "gradloom.codegen", "generate", "--root", source]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "path")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert {p: p.read_bytes() for p in (source / "generated").rglob("*.py")} == before

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 pytest.importorskip("setuptools", minversion="77.0.3")  # as the build does, which runs without network here
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +58,7 @@ def wheel(checkout, tmp_path_factory):
 
 def run(*command, **options) -> str:
     """What a command prints, which has to succeed."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -239,7 +239,7 @@ def test_threads_may_share_a_decorated_function(gradloom):
 
     @gradloom.autocast("cpu")
     def product():
-        meet.wait(10)  # all threads are in the region at once
+        meet.wait(LIMIT)  # all threads are in the region at once
         return dtype_of_product(gradloom)
 
     def call():

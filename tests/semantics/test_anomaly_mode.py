@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from tests.waiting import Running, in_threads
+from tests.waiting import LIMIT, Running, in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -261,18 +261,18 @@ def test_the_mode_belongs_to_all_threads(torch, anomaly):
     def look():
         seen.append(torch.is_anomaly_enabled())
         running.set()
-        assert entered.wait(10)
+        assert entered.wait(LIMIT)
         seen.append(torch.is_anomaly_enabled())
         running.set()
-        assert left.wait(10)
+        assert left.wait(LIMIT)
         seen.append(torch.is_anomaly_enabled())
 
     older = Running(look)
-    assert running.wait(10)
+    assert running.wait(LIMIT)
     running.clear()
     with anomaly():
         entered.set()
-        assert running.wait(10)
+        assert running.wait(LIMIT)
         seen += in_threads(torch.is_anomaly_enabled)
     left.set()
     older.result()

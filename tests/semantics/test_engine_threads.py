@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.waiting import Running, in_threads
+from tests.waiting import LIMIT, Running, in_threads
 
 THREADS, ROUNDS = 8, 40
 
@@ -24,7 +24,7 @@ def together(work, count=THREADS):
     barrier = threading.Barrier(count)
 
     def call(number):
-        barrier.wait(60)
+        barrier.wait(LIMIT)
         work(number)
 
     in_threads(*(partial(call, number) for number in range(count)))
@@ -154,11 +154,11 @@ def test_modes_and_passes_belong_to_their_threads(torch):
 
     def hook(grad):
         inside.set()
-        leave.wait(10)
+        leave.wait(LIMIT)
 
     y.register_hook(hook)
     thread = Running(lambda: y.sum().backward())
-    assert inside.wait(10)
+    assert inside.wait(LIMIT)
     seen.append((torch.is_grad_enabled(), torch._C._current_graph_task_id()))
     with torch.no_grad():
         leave.set()

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.waiting import LIMIT
+
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.7, -0.5, 255.9, 256.0])
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ with warnings.catch_warnings(record=True) as caught:
 
 
 def test_a_number_taken_from_a_tensor_that_requires_grad_warns_once(torch):
-    subprocess.run([sys.executable, "-c", PROGRAM, torch.__name__], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", PROGRAM, torch.__name__], check=True, timeout=LIMIT)
 
 
 def test_membership_compares_the_element_with_the_tensor(torch):

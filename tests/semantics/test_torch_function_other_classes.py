@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.waiting import LIMIT
+
 
 @pytest.fixture
 def Duck():
@@ -246,5 +248,5 @@ def test_a_class_that_was_never_met_answers_its_first_call(gradloom, call):
     import sys
 
     program = f"{FIRST}\nfound = {call}\nassert found == ({FIRST_CALLS[call]}), found\n"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT)
     assert not result.stderr and not result.returncode

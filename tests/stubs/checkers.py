@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = {
     "gradloom": "src/gradloom",
@@ -70,7 +72,7 @@ def mypy(python: Path, cache: Path, *files: Path) -> Found:
         ],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found: Found = defaultdict(list)
@@ -96,7 +98,7 @@ def pyright(python: Path, *files: Path) -> Found:
         [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", python, *copies],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         cwd=folder,
     )
     try:

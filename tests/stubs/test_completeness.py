@@ -15,6 +15,8 @@ import sys
 
 import pytest
 
+from tests.waiting import LIMIT
+
 from .checkers import environment
 
 PUBLIC = frozenset(
@@ -42,7 +44,7 @@ def test_nearly_all_of_the_public_interface_is_typed(tmp_path):
         env=activated,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
     )
     try:
         symbols = json.loads(done.stdout[done.stdout.index("{") :])["typeCompleteness"]["symbols"]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
+
 from .checkers import environment, mypy, pyright
 
 HERE = Path(__file__).parent / "packages"
@@ -36,7 +38,7 @@ def package(tmp_path_factory) -> Path:
 
 def gradloom(*arguments: str, cwd: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "gradloom.codegen", *arguments], cwd=cwd, capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr
 
@@ -59,7 +61,7 @@ def test_the_program_runs(package):
         [sys.executable, "-W", "error", PROGRAM],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
         env=os.environ | {"PYTHONPATH": str(package)},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 import gradloom
 from gradloom.tools.explain import UnknownName, explain
+from tests.waiting import LIMIT
 
 YAML = """
 - func: softabs(Tensor self, float eps=0.1) -> Tensor
@@ -120,7 +121,7 @@ def run(*command, cwd, **environment):
         [str(c) for c in command],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         cwd=cwd,
         env={**os.environ, **environment},
     )
