@@ -41,7 +41,7 @@ def compare(theirs: Any, ours: np.ndarray, exact: bool = False) -> None:
         np.testing.assert_array_equal(ours, expected)
     else:
         tolerance = TOLERANCE.get(theirs.dtype, 1e-10)
-        scale = max(1.0, float(np.abs(expected.astype(np.float64)).max(initial=0.0)))  # of terms that cancel
+        scale = max(1.0, float(np.abs(expected).max(initial=0)))  # of terms that cancel
         np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance * scale)
 
 

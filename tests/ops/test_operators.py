@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import gradloom.tools.verify.samples
-from gradloom.codegen.operators.keys import ROOMS
 from gradloom.codegen.reading.python_files import families_in
 from gradloom.tools.verify import own_operators, verify_operator
 from gradloom.tools.verify.packages import family_constants, family_samples
@@ -32,7 +31,7 @@ def test_operator(operator):
 def test_families_have_the_same_names_in_every_room():
     """One family, one name: kernels, composites, formulas and samples exist only for families that exist."""
     families = {o.family for o in own_operators()}
-    for room in ROOMS:
+    for room in ("kernels", "composite", "formulas"):
         unknown = families_in(ROOT / "src" / "gradloom" / room) - families
         assert not unknown, f"src/gradloom/{room}: there are no families {sorted(unknown)}"
     for path in SAMPLES.glob("*.py"):
