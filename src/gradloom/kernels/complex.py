@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory.ownership import offset_in_elements
-from ..types.dtype import TYPE_OF, scalar_type_name
+from ._common.errors import type_name
 from ._common.layout import empty_result, row_major
 from .elementwise.dtypes import to_float
 
@@ -15,7 +15,7 @@ _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 def _pair(first, second):
     """Return the complex dtype of two real arrays of one dtype. Raises RuntimeError for others."""
-    one, two = (scalar_type_name(TYPE_OF[a.dtype]) for a in (first, second))
+    one, two = (type_name(a.dtype) for a in (first, second))
     if first.dtype.kind != "f" or second.dtype.kind != "f":
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
     if first.dtype is not second.dtype:
@@ -102,7 +102,7 @@ def view_as_complex(self):
     if self.dtype.char not in "fd":
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-            f"scalar type: {scalar_type_name(TYPE_OF[self.dtype])}"
+            f"scalar type: {type_name(self.dtype)}"
         )
     if self.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")

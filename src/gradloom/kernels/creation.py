@@ -11,6 +11,7 @@ import numpy as np
 
 from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
+from ._common.errors import type_name
 from ._common.layout import new_array, new_like
 from ._common.numbers import is_half, number_filling
 
@@ -167,9 +168,7 @@ def _range_length(start, end, step) -> float:
 
 def _refuse(name, dtype, kinds):
     if dtype.kind in kinds:
-        from ..types.dtype import TYPE_OF, scalar_type_name
-
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_type_name(TYPE_OF[dtype])}'")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{type_name(dtype)}'")
 
 
 def arange_start_step(start, end, step=1, dtype=None):

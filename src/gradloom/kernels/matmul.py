@@ -18,9 +18,9 @@ import math
 
 import numpy as np
 
-from ..types.dtype import TYPE_OF, c_name, scalar_type_name
+from ..types.dtype import TYPE_OF, c_name
 from ._common import threads
-from ._common.errors import not_implemented
+from ._common.errors import not_implemented, type_name
 from ._common.layout import as_operands
 from ._common.numbers import is_half, number_as, widen
 
@@ -68,7 +68,7 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
             f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})"
         )
     if self.dtype is not vec.dtype:
-        found, other = scalar_type_name(TYPE_OF[self.dtype]), scalar_type_name(TYPE_OF[vec.dtype])
+        found, other = type_name(self.dtype), type_name(vec.dtype)
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}")
     return product(self, vec, "addmv_impl_cpu")
 
@@ -80,7 +80,7 @@ def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     if self.dtype is not tensor.dtype:
         raise RuntimeError(
             "dot : expected both vectors to have same dtype, but found "
-            f"{scalar_type_name(TYPE_OF[self.dtype])} and {scalar_type_name(TYPE_OF[tensor.dtype])}"
+            f"{type_name(self.dtype)} and {type_name(tensor.dtype)}"
         )
     n, m = self.size, tensor.size
     if n != m:
@@ -106,7 +106,7 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
             f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec ({vec.shape[0]})"
         )
     if not self.dtype is mat.dtype is vec.dtype:
-        names = [scalar_type_name(TYPE_OF[a.dtype]) for a in (self, mat, vec)]
+        names = [type_name(a.dtype) for a in (self, mat, vec)]
         raise RuntimeError("addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names))
     found = product(mat, vec, "addmv_impl_cpu", keep_wide=True)
     if is_half(self.dtype):  # numbers are rounded, and so is beta * self
@@ -186,10 +186,7 @@ def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarr
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and {other.shape[dim]}"
         )
     if self.dtype is not other.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
-            f"{scalar_type_name(TYPE_OF[other.dtype])}"
-        )
+        raise RuntimeError(f"expected scalar type {type_name(self.dtype)} but found {type_name(other.dtype)}")
     if self.dtype.kind == "b":
         raise not_implemented("cross", self)
     a, b = np.moveaxis(self, dim, 0), np.moveaxis(other, dim, 0)
@@ -321,10 +318,7 @@ def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
             f"[{batch2.shape[0]}, {batch2.shape[1]}]."
         )
     if batch1.dtype is not batch2.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_type_name(TYPE_OF[batch1.dtype])} but found "
-            f"{scalar_type_name(TYPE_OF[batch2.dtype])}"
-        )
+        raise RuntimeError(f"expected scalar type {type_name(batch1.dtype)} but found {type_name(batch2.dtype)}")
 
 
 def _for_blas(a: np.ndarray) -> np.ndarray:
@@ -344,8 +338,7 @@ def _require_one_type(self, mat1, mat2) -> None:
     if self.dtype is not mat2.dtype or mat1.dtype is not mat2.dtype:
         name, other = ("self", self) if self.dtype is not mat2.dtype else ("mat1", mat1)
         raise RuntimeError(
-            f"{name} and mat2 must have the same dtype, but got "
-            f"{scalar_type_name(TYPE_OF[other.dtype])} and {scalar_type_name(TYPE_OF[mat2.dtype])}"
+            f"{name} and mat2 must have the same dtype, but got {type_name(other.dtype)} and {type_name(mat2.dtype)}"
         )
 
 

@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
+from ._common.errors import type_name
 from ._common.layout import in_format, suggested_format
-from .random.streams import scalar_name
 
 
 def _stored(input, *parameters):
@@ -261,7 +261,7 @@ def work_dtype(array, name):
         return dtype
     if dtype.char == "e" or dtype.kind == "V" or dtype.name == "bfloat16":
         return np.dtype(np.float32)
-    raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(dtype)}'")
+    raise NotImplementedError(f"\"{name}\" not implemented for '{type_name(dtype)}'")
 
 
 def cast(array, dtype):

@@ -391,6 +391,9 @@ _C_NAMES = {
     "int16": "short int",
     "int8": "signed char",
     "uint8": "unsigned char",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
 }
 
 

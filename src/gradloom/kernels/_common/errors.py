@@ -8,7 +8,22 @@ from ...types.dtype import TYPE_OF, scalar_type_name
 
 # What a wrapper of a pointwise operator catches; nothing else in it raises these.
 REFUSALS = (TypeError, ValueError, OverflowError)
-_CPP_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t"}
+CPP_TYPES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 _OF_BOOLS = {
     "subtract": "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
     "`logical_xor()` operator instead.",
@@ -32,7 +47,7 @@ def refusal(error: Exception, name: str, *arrays) -> Exception:
     arrays = tuple([a for a in arrays if isinstance(a, np.ndarray)])
     if isinstance(error, OverflowError):
         dtype = str(error).rpartition(" ")[2]
-        return RuntimeError(f"value cannot be converted to type {_CPP_TYPES.get(dtype, dtype)} without overflow")
+        return RuntimeError(f"value cannot be converted to type {CPP_TYPES.get(dtype, dtype)} without overflow")
     if isinstance(error, ValueError):
         text = size_mismatch([a.shape for a in arrays])
         return RuntimeError(text) if text else error
@@ -41,7 +56,7 @@ def refusal(error: Exception, name: str, *arrays) -> Exception:
         return RuntimeError(_OF_BOOLS.get(words.removeprefix("The ").split()[2].rstrip(","), words))
     if "ufunc '" in words and arrays:
         wide = np.result_type(*arrays) if all(a.dtype.kind != "V" for a in arrays) else arrays[0].dtype
-        return NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_type_name(TYPE_OF[wide])}'")
+        return NotImplementedError(f"\"{name}_cpu\" not implemented for '{type_name(wide)}'")
     return error
 
 
@@ -65,9 +80,14 @@ def size_mismatch(shapes) -> str | None:
     return None
 
 
+def type_name(dtype: np.dtype) -> str:
+    """Return PyTorch's name of a dtype in most of its messages, such as Float or Long."""
+    return scalar_type_name(TYPE_OF[dtype])
+
+
 def not_implemented(name: str, array: np.ndarray) -> NotImplementedError:
     """Return the error of an operator that has no kernel for an array's dtype."""
-    return NotImplementedError(f"\"{name}\" not implemented for '{scalar_type_name(TYPE_OF[array.dtype])}'")
+    return NotImplementedError(f"\"{name}\" not implemented for '{type_name(array.dtype)}'")
 
 
 def refuse(name: str, array: np.ndarray, kinds: str) -> None:

@@ -7,7 +7,7 @@ from math import isinf
 
 import numpy as np
 
-from .errors import not_implemented
+from .errors import CPP_TYPES, not_implemented
 
 _FLOAT32 = np.dtype(np.float32)
 _VECTOR = 16
@@ -117,22 +117,6 @@ def convertible(array, dtype):
     return array
 
 
-_C_NAMES = {
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 _GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e38, "d": 1.7976931348623157e308}
 
 
@@ -193,4 +177,4 @@ def _complex_number(value, dtype):
 
 
 def _overflow(dtype):
-    return RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow")
+    return RuntimeError(f"value cannot be converted to type {CPP_TYPES[dtype.name]} without overflow")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name
-from .._common.errors import not_implemented, refuse
+from .._common.errors import not_implemented, refuse, type_name
 from .._common.numbers import floating, widen
 from ..elementwise.choices import bounded, keep_where, select
 
@@ -206,7 +205,7 @@ def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
         raise RuntimeError(
             "lambda must be in range [0, "
             f"{float(np.finfo(self.dtype).max) if self.dtype.kind == 'f' else 3.38953e38:g}] for input "
-            f"dtype {scalar_type_name(TYPE_OF[self.dtype])}, but found {lambd:g}"
+            f"dtype {type_name(self.dtype)}, but found {lambd:g}"
         )
     return _softshrink(self, lambd)
 

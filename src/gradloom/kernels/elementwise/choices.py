@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, c_name, scalar_type_name
-from .._common.errors import refuse
+from ...types.dtype import c_name
+from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, new_like
 from .._common.numbers import number_as
 from ..shape.copies import clone
@@ -134,7 +134,7 @@ def where(condition, self, other):
         else:
             raise RuntimeError(
                 "where expected condition to be a boolean tensor, but got a tensor with dtype "
-                f"{scalar_type_name(TYPE_OF[condition.dtype])}"
+                f"{type_name(condition.dtype)}"
             )
     found = select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
     return as_operands(found, condition, self, other)
@@ -196,9 +196,7 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         RuntimeError: for different dtypes or negative tolerances.
     """
     if self.dtype is not other.dtype:
-        raise RuntimeError(
-            f"{scalar_type_name(TYPE_OF[self.dtype])} did not match {scalar_type_name(TYPE_OF[other.dtype])}"
-        )
+        raise RuntimeError(f"{type_name(self.dtype)} did not match {type_name(other.dtype)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.errors import type_name
 from .._common.numbers import number_as
 from ..shape.copies import clone
-from .places import along, flat_places, type_name, update, writable
+from .places import along, flat_places, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 _OPERATIONS = {"add": np.add, "multiply": np.multiply}
@@ -166,7 +167,7 @@ def take(self, index):
         IndexError: for one that points outside.
     """
     if index.dtype != np.int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index)}")
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if index.size and not self.size:
         raise IndexError("take(): tried to take from an empty tensor")
     _check_range(index, self.size)
@@ -186,11 +187,11 @@ def put_(self, index, source, accumulate=False):
         IndexError: for an index that points outside, or has not as many elements as `source`.
     """
     if index.dtype != np.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index)}")
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{type_name(self)} and source.dtype = {type_name(source)}"
+            f"{type_name(self.dtype)} and source.dtype = {type_name(source.dtype)}"
         )
     if source.size != index.size:
         raise IndexError(

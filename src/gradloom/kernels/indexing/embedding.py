@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name, type_text
+from ...types.dtype import TYPE_OF, type_text
+from .._common.errors import type_name
 from .places import add_rows, workspace, writable
 
 
@@ -183,7 +184,7 @@ def _check(weight, indices, offsets):
     if weight.dtype.kind == "c":
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
-            f"BFloat16, Float, Double; but got {scalar_type_name(TYPE_OF[weight.dtype])} instead"
+            f"BFloat16, Float, Double; but got {type_name(weight.dtype)} instead"
         )
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
-from .._common.errors import size_mismatch
+from .._common.errors import size_mismatch, type_name
 from .._common.numbers import number_as
 from ..elementwise.choices import select
-from .places import still_writable, type_name, writable
+from .places import still_writable, writable
 
 
 def masked_fill(self, mask, value):
@@ -105,10 +105,12 @@ def masked_scatter_(self, mask, source):
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
-            f"{type_name(self)} and {type_name(source)}"
+            f"{type_name(self.dtype)} and {type_name(source.dtype)}"
         )
     if mask.dtype.kind != "b":
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_name(mask)}")
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_name(mask.dtype)}"
+        )
     if mask.shape != self.shape:
         _check_broadcast(self, mask)
         if np.broadcast_shapes(self.shape, mask.shape) != self.shape:

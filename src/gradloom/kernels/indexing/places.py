@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
-
-
-def type_name(array) -> str:
-    """Return the name of an array's dtype in PyTorch's messages, as Float."""
-    return scalar_type_name(TYPE_OF[array.dtype])
 
 
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .places import type_name
+from .._common.errors import type_name
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
@@ -72,7 +72,7 @@ def _check_shapes(name, sequence, values, sorter):
                 f"{list(sequence.shape)}and got sorter tensor {list(sorter.shape)}"
             )
         if sorter.dtype != np.int64:
-            raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {type_name(sorter)}")
+            raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {type_name(sorter.dtype)}")
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sequence.shape[-1]):
             raise RuntimeError(f"{name}: sorter index out of range")
 
@@ -98,6 +98,6 @@ def isin(elements, test_elements, assume_unique=False, invert=False):
     for a in (elements, test_elements):
         a = np.asarray(a)
         if a.dtype.kind in "bc":
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(a)}")
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(a.dtype)}")
         arrays.append(a.astype(np.float32) if a.dtype.kind == "V" else a)
     return np.asarray(np.isin(*arrays, assume_unique=assume_unique, invert=invert))

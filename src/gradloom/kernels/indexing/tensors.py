@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .._common.errors import type_name
 from .._common.layout import as_operands, row_major
 from .._common.numbers import is_half, number_as
 from ..shape.copies import clone
-from .places import add_rows, still_writable, type_name, workspace
+from .places import add_rows, still_writable, workspace
 
 _every = slice(None)
 
@@ -77,8 +78,8 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
         if not accumulate and values.size == 1 and _is_one_mask(indices):
             return index_put_(self, indices, number_as(values.item(), self.dtype))
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
-            f"destination and {type_name(values)} for the source."
+            f"Index put requires the source and destination dtypes match, got {type_name(self.dtype)} for the "
+            f"destination and {type_name(values.dtype)} for the source."
         )
     key = _key(still_writable(self, "index_put_", values, *[i for i in indices if i is not None]), indices)
     if np.may_share_memory(self, values):

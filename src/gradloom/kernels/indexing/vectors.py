@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .._common.dims import wrap_dim
+from .._common.errors import type_name
 from .._common.numbers import is_half, number_as
 from ..shape.copies import clone
 from .along_dim import combine
-from .places import add_rows, check_range, flat_places, still_writable, type_name, workspace, writable
+from .places import add_rows, check_range, flat_places, still_writable, workspace, writable
 
 
 def index_select(self, dim, index):
@@ -46,7 +47,8 @@ def index_add_(self, dim, index, source, alpha=1):
     _check_vector("index_add_()", self, axis, index, source)
     if source.dtype is not self.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+            f"index_add_(): self ({type_name(self.dtype)}) and source ({type_name(source.dtype)}) must have "
+            "the same scalar type"
         )
     places = index.reshape(-1)
     rows, values = _rows(self, axis), _rows(source, axis)
@@ -86,10 +88,10 @@ def _check_vector(name, self, axis, index, source):
     if index.ndim > 1:
         raise IndexError(
             f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
-            f"{type_name(index)} and size: {list(index.shape)}"
+            f"{type_name(index.dtype)} and size: {list(index.shape)}"
         )
     if index.dtype not in (np.int64, np.int32):
-        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index)}")
+        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index.dtype)}")
     count = source.shape[axis] if source.ndim > axis else 1
     if index.size != count:
         raise RuntimeError(
@@ -115,11 +117,11 @@ def index_copy_(self, dim, index, source):
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
     if index.dtype != np.int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index)}")
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{type_name(self)} and (source) {type_name(source)}"
+            f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}"
         )
     if source.ndim and self.ndim and source.ndim != self.ndim:
         raise IndexError(
@@ -210,7 +212,8 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     _check_vector("index_reduce_()", self, axis, index, source)
     if source.dtype is not self.dtype:
         raise RuntimeError(
-            f"index_reduce_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same scalar type"
+            f"index_reduce_(): self ({type_name(self.dtype)}) and source ({type_name(source.dtype)}) must have "
+            "the same scalar type"
         )
     array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
     check_range(index, array.shape[axis], axis)

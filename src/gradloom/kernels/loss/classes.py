@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name
-from .._common.errors import not_implemented, refuse
+from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import widen
 from .pointwise import MEAN, NONE, narrow, reduce
@@ -179,9 +178,7 @@ def _check_nll2d(self, target, weight) -> None:
 def _check_types(self, target, weight, count, name) -> None:
     dtype = target.dtype
     if not (dtype.kind == "i" and dtype.itemsize == 8 or dtype.kind == "u" and dtype.itemsize == 1):
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {scalar_type_name(TYPE_OF[target.dtype])}"
-        )
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)}")
     if self.dtype.kind not in "fV":
         raise not_implemented(name, self)
     if weight is None:
@@ -192,10 +189,7 @@ def _check_types(self, target, weight, count, name) -> None:
             f"weight tensor of shape: {list(weight.shape)}"
         )
     if weight.dtype is not self.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
-            f"{scalar_type_name(TYPE_OF[weight.dtype])}"
-        )
+        raise RuntimeError(f"expected scalar type {type_name(self.dtype)} but found {type_name(weight.dtype)}")
 
 
 def multi_margin_loss(
@@ -272,7 +266,7 @@ def _multi_margin_inputs(self, target, p, weight) -> tuple:
 
 def _require_long(target) -> None:
     if target.dtype.name != "int64":
-        raise RuntimeError(f"expected scalar type Long but found {scalar_type_name(TYPE_OF[target.dtype])}")
+        raise RuntimeError(f"expected scalar type Long but found {type_name(target.dtype)}")
 
 
 def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reduction: int) -> tuple:

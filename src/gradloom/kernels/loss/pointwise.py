@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import TYPE_OF, promote_types
-from .._common.errors import not_implemented, refuse
+from .._common.errors import not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
 
 NONE, MEAN, SUM = range(3)
@@ -191,11 +191,7 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     if shape != self.shape:
         raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
     if self.dtype.kind in "iub":
-        from ...types.dtype import TYPE_OF, scalar_type_name
-
-        raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {scalar_type_name(TYPE_OF[self.dtype])}"
-        )
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(self.dtype)}")
     losses = np.asarray(np.multiply(self, target))
     np.negative(losses, out=losses)
     with np.errstate(all="ignore"):
@@ -244,12 +240,7 @@ def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, redu
 
 def _check_same_type(self, target) -> None:
     if self.dtype is not target.dtype:
-        from ...types.dtype import TYPE_OF, scalar_type_name
-
-        raise RuntimeError(
-            f"Found dtype {scalar_type_name(TYPE_OF[target.dtype])} but expected "
-            f"{scalar_type_name(TYPE_OF[self.dtype])}"
-        )
+        raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(self.dtype)}")
 
 
 def binary_cross_entropy_backward(

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from ...types.device import memory_format
+from .._common.errors import refuse
 from .._common.layout import in_format, suggested_format
 from .._common.windows import Windows, as_tuple, compute_dtype, volume
 from . import blocks
@@ -40,7 +41,7 @@ def max_pool_with_indices(
     """
     name = f"max_pool{dims}d"
     lead = leading(name, self, dims)
-    refuse(name, self.dtype, "bc")
+    refuse(name, self, "bc")
     windows = describe(name, self, dims, kernel_size, stride, padding, dilation, ceil_mode)
     x = np.ascontiguousarray(self).reshape(-1, *windows.size)
     out, indices = blocks.maximum(x, windows)
@@ -86,7 +87,7 @@ def avg_pool(
     """
     name = f"avg_pool{dims}d"
     lead = leading(name, self, dims)
-    refuse(name, self.dtype, "bc")
+    refuse(name, self, "bc")
     windows = describe(name, self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if dims == 3 and any(k > n for k, n in zip(windows.kernel, windows.size, strict=True)):
         # As in PyTorch: here, unlike in other dimensions, the padding does not help.
@@ -116,7 +117,7 @@ def avg_pool_backward(
     """Return the gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape than
     its result.
     """
-    refuse(f"avg_pool{dims}d_backward", grad_output.dtype, "c")
+    refuse(f"avg_pool{dims}d_backward", grad_output, "c")
     windows = describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if grad_output.shape != (*self.shape[:-dims], *windows.output):
         expected = [*self.shape[:-dims], *windows.output]
@@ -137,7 +138,7 @@ def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndar
     """
     name = f"adaptive_avg_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
-    refuse(name, self.dtype, "bciu")
+    refuse(name, self, "bciu")
     total = self.astype(compute_dtype(self.dtype), copy=False)
     for axis, size in enumerate(output, -dims):
         total = blocks.adaptive_mean(total, axis, size)
@@ -151,7 +152,7 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
         raise RuntimeError(
             f"expected grad_output with leading sizes {list(self.shape[:-dims])}, but got {list(grad_output.shape)}"
         )
-    refuse(f"adaptive_avg_pool{dims}d_backward", grad_output.dtype, "c")
+    refuse(f"adaptive_avg_pool{dims}d_backward", grad_output, "c")
     grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)
     for axis in range(-dims, 0):
         wide = np.zeros((*grad.shape[:axis], self.shape[axis], *grad.shape[axis:][1:]), grad.dtype)
@@ -168,7 +169,7 @@ def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[n
     """
     name = f"adaptive_max_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
-    refuse(name, self.dtype, "bciu")
+    refuse(name, self, "bciu")
     size = self.shape[-dims:]
     x = np.ascontiguousarray(self).reshape(volume(lead), *size)
     kernel = tuple(n // max(1, o) for n, o in zip(size, output, strict=True))
@@ -263,11 +264,6 @@ def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:
             f"for input, but got: {list(x.shape)}"
         )
     return x.shape[:-dims]
-
-
-def refuse(name: str, dtype: np.dtype, kinds: str) -> None:
-    if dtype.kind in kinds:
-        raise NotImplementedError(f'"{name}" not implemented for {dtype.name!r}')
 
 
 def describe(

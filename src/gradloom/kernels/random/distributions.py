@@ -17,23 +17,11 @@ import math
 
 import numpy as np
 
-from .._common.errors import size_mismatch
+from ...types.dtype import c_name
+from .._common.errors import size_mismatch, type_name
 from .._common.layout import new_like
 from .normal import box_muller, by_libm, fused32, fused64, serial_normals
-from .streams import (
-    DIGITS,
-    HALF,
-    LARGEST,
-    Stream,
-    c_name,
-    fill,
-    memory_axes,
-    name_of,
-    narrowed,
-    real_parts,
-    require,
-    scalar_name,
-)
+from .streams import DIGITS, HALF, LARGEST, Stream, fill, memory_axes, name_of, narrowed, real_parts, require
 
 _MASK53 = np.uint64((1 << 53) - 1)
 
@@ -105,7 +93,7 @@ def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
         raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found "
+            f"uniform_ expects to-from <= std::numeric_limits<{type_name(dtype)}>::max(), but found "
             f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
 
@@ -299,7 +287,7 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
         NotImplementedError: for another dtype.
     """
     if name_of(array.dtype) not in ("float32", "float64", "bfloat16"):
-        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'")
+        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{type_name(array.dtype)}'")
     bound = np.float64 if array.dtype == np.float64 else np.float32
     lower, upper = float(bound(lower)), float(bound(upper))
     leaking = array <= 0

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .streams import DIGITS, LARGEST, Stream, c_name, fill, narrowed, require, scalar_name
+from ...types.dtype import c_name
+from .._common.errors import type_name
+from .streams import DIGITS, LARGEST, Stream, fill, narrowed, require
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _WIDE = 1 << 28  # from this range on a number takes 64 bits, so that the remainder stays close to uniform
@@ -40,7 +42,7 @@ def fill_integers(stream: Stream, out: np.ndarray, low: int | None = None, high:
         if not out.size:
             return out
         if out.dtype.name in ("uint16", "uint32", "uint64"):
-            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'")
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{type_name(out.dtype)}'")
         draw = _over_dtype(stream, out.dtype)
     elif high is None and low == _LOWEST:
         _require_full_range(out)
@@ -58,9 +60,7 @@ def _require_full_range(out: np.ndarray) -> None:
         return
     if name in ("int8", "int16", "int32", "uint8"):
         raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
-    raise NotImplementedError(
-        f"\"random_full_64_bits_range_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'"
-    )
+    raise NotImplementedError(f"\"random_full_64_bits_range_kernel_cpu\" not implemented for '{type_name(out.dtype)}'")
 
 
 def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
@@ -195,9 +195,9 @@ def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
     if name in DIGITS:
         if name != "bfloat16" and n > (1 << DIGITS[name]) + 1:
             limit = "2049" if name == "float16" else f"2^{DIGITS[name]}+1"
-            raise RuntimeError(f"n cannot be greater than {limit} for {scalar_name(dtype)} type.")
+            raise RuntimeError(f"n cannot be greater than {limit} for {type_name(dtype)} type.")
     elif dtype.kind not in "iu" or name in ("uint16", "uint32", "uint64"):
-        raise NotImplementedError(f"\"randperm\" not implemented for '{scalar_name(dtype)}'")
+        raise NotImplementedError(f"\"randperm\" not implemented for '{type_name(dtype)}'")
     elif n > np.iinfo(dtype).max:
         raise RuntimeError(f"value cannot be converted to type {name}_t without overflow")
     if n < 2:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import default
+from .._common.errors import type_name
 from .._common.layout import new_like, row_major
 from ..activation.piecewise import leaky_relu, leaky_relu_backward
 from ..indexing.places import writable
 from . import distributions, integers, sampling
-from .streams import default_stream, scalar_name
+from .streams import default_stream
 
 
 def _size(size):
@@ -209,7 +210,7 @@ def native_dropout(input, p, train):
     if train is False:
         return input.copy(order="K"), np.ones_like(input, np.bool_)
     if input.dtype.kind in "iub":
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_name(input.dtype)}")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(input.dtype)}")
     return distributions.draw_dropout(default_stream, input, p)
 
 

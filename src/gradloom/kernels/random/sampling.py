@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from .._common.errors import type_name
 from .._common.layout import new_like
 from .distributions import fill_exponential
-from .streams import DIGITS, Stream, scalar_name
+from .streams import DIGITS, Stream
 
 
 def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bool = False) -> np.ndarray:
@@ -43,7 +44,7 @@ def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacemen
 def _check_multinomial(weights, count, replacement):
     if weights.dtype.name not in DIGITS:
         raise RuntimeError(
-            f"multinomial only supports floating-point dtypes for input, got: {scalar_name(weights.dtype)}"
+            f"multinomial only supports floating-point dtypes for input, got: {type_name(weights.dtype)}"
         )
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -102,7 +103,7 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
         RuntimeError: for a negative or NaN rate. NotImplementedError for another dtype.
     """
     if rates.dtype.name not in DIGITS:
-        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{scalar_name(rates.dtype)}'")
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{type_name(rates.dtype)}'")
     values = []
     with stream.lock:
         uniforms = _Uniforms(stream)

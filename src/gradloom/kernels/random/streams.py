@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._common.errors import type_name
+
 _WORDS = 624  # words of MT19937 state
 _FEW = 2048  # up to here the plain word call is cheaper than the typed one, which takes long to set up
 _LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
@@ -161,41 +163,12 @@ LARGEST = {
     "float64": 1.7976931348623157e308,
 }
 
-# How PyTorch's messages call a dtype: the first form for what is not implemented, the second for what does
-# not fit.
-_NAMES = {
-    "bool": ("Bool", "bool"),
-    "uint8": ("Byte", "unsigned char"),
-    "int8": ("Char", "signed char"),
-    "int16": ("Short", "short int"),
-    "int32": ("Int", "int"),
-    "int64": ("Long", "long int"),
-    "uint16": ("UInt16", "short unsigned int"),
-    "uint32": ("UInt32", "unsigned int"),
-    "uint64": ("UInt64", "long unsigned int"),
-    "float16": ("Half", "c10::Half"),
-    "bfloat16": ("BFloat16", "c10::BFloat16"),
-    "float32": ("Float", "float"),
-    "float64": ("Double", "double"),
-    "complex64": ("ComplexFloat", "c10::complex<float>"),
-    "complex128": ("ComplexDouble", "c10::complex<double>"),
-}
 _BY_CODE = {"f": "float32", "d": "float64", "e": "float16", "E": "bfloat16"}  # `dtype.name` is slow to compute
 
 
 def name_of(dtype: np.dtype) -> str:
     """Return the name of a dtype, such as float32."""
     return _BY_CODE.get(dtype.char) or dtype.name
-
-
-def scalar_name(dtype: np.dtype) -> str:
-    """Return PyTorch's name of a dtype in "not implemented for" messages, such as Long."""
-    return _NAMES.get(dtype.name, (dtype.name,))[0]
-
-
-def c_name(dtype: np.dtype) -> str:
-    """Return PyTorch's name of a dtype in "out of bounds for" messages, such as unsigned char."""
-    return _NAMES.get(dtype.name, (dtype.name,))[-1]
 
 
 def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
@@ -205,7 +178,7 @@ def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = F
     """
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
     if kind not in kinds and (out.size or even_if_empty):
-        raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
+        raise NotImplementedError(f"\"{operation}\" not implemented for '{type_name(out.dtype)}'")
 
 
 def real_parts(out: np.ndarray) -> np.ndarray:

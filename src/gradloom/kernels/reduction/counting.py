@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...types.dtype import c_name
 from .._common.dims import axes
 from .._common.errors import refuse
 from .._common.layout import row_major
@@ -204,8 +205,8 @@ def histogramdd(self, bins, weight=None, density=False):
         if edges.dtype != self.dtype:
             raise RuntimeError(
                 "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
-                f"input with dtype {_C_NAMES[self.dtype.char]} and bins for dimension {i} with dtype "
-                f"{_C_NAMES.get(edges.dtype.char, edges.dtype)}"
+                f"input with dtype {c_name(self.dtype)} and bins for dimension {i} with dtype "
+                f"{c_name(edges.dtype)}"
             )
     if weight is not None and weight.shape != self.shape[:-1]:
         raise RuntimeError(_WEIGHT_SHAPE.format(list(self.shape), list(weight.shape)))
@@ -229,6 +230,3 @@ def histogramdd(self, bins, weight=None, density=False):
         for i, edges in enumerate(bins):
             found = found / np.diff(edges).reshape([-1 if i == j else 1 for j in range(len(bins))])
     return found.astype(self.dtype)
-
-
-_C_NAMES = {"f": "float", "d": "double"}

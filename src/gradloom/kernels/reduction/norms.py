@@ -8,6 +8,7 @@ import numpy as np
 
 from ...types.dtype import TYPE_OF, can_cast, scalar_type_name
 from .._common.dims import axes, cast, count
+from .._common.errors import type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half
 from .sums import along, total
@@ -24,8 +25,7 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{scalar_type_name(TYPE_OF[kind])}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(kind)}"
         )
     if dtype is not None:
         _check_type(kind, dtype)
@@ -125,8 +125,7 @@ def dist(self, other, p=2):
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
-            "norm(): input dtype should be either floating point or complex. Got "
-            f"{scalar_type_name(TYPE_OF[kind])} instead."
+            f"norm(): input dtype should be either floating point or complex. Got {type_name(kind)} instead."
         )
     difference = self - other
     if is_half(kind):
@@ -167,9 +166,7 @@ def cdist(x1, x2, p, compute_mode=None):
 def _floating(x1, x2):
     for name, x in (("X1", x1), ("X2", x2)):
         if x.dtype.kind not in "fV":
-            raise RuntimeError(
-                f"cdist only supports floating-point dtypes, {name} got: {scalar_type_name(TYPE_OF[x.dtype])}"
-            )
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {type_name(x.dtype)}")
 
 
 def euclidean(x1, x2):

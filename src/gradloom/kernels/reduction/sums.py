@@ -18,9 +18,8 @@ from builtins import sum as python_sum
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name
 from .._common.dims import axes, cast, count, dropped
-from .._common.errors import refuse
+from .._common.errors import refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 
@@ -237,7 +236,7 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
         what = "Input" if dtype is None else "Optional"
         raise RuntimeError(
             f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
-            f"complex dtype. Got: {scalar_type_name(TYPE_OF[kind])}"
+            f"complex dtype. Got: {type_name(kind)}"
         )
     axis = axes(dim, self.ndim)
     half = is_half(kind)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...types.device import preserve_format
 from .._common.dims import wrap_dim, wrap_dims
+from .._common.errors import type_name
 from .._common.layout import (
     check_no_internal_overlap,
     check_no_partial_overlap,
@@ -110,11 +111,7 @@ def repeat_interleave(repeats, output_size=None):
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (np.int32, np.int64):
-        from ...types.dtype import TYPE_OF, scalar_type_name
-
-        raise NotImplementedError(
-            f"\"repeat_interleave_cpu\" not implemented for '{scalar_type_name(TYPE_OF[repeats.dtype])}'"
-        )
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_name(repeats.dtype)}'")
     if (repeats < 0).any():
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != repeats.sum():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...memory.ownership import offset_in_elements, strided_view
-from ...types.dtype import TYPE_OF, scalar_type_name, type_text
+from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
+from .._common.errors import type_name
 
 _every, _slice = slice(None), slice
 
@@ -65,7 +66,7 @@ def view_dtype(self, dtype):
         raise RuntimeError(f"torch.Tensor.view is not supported for {bit} when converting to a different dtype.")
     if self.dtype.itemsize == dtype.itemsize:
         return self.view(dtype)
-    names = f"{scalar_type_name(TYPE_OF[self.dtype])} as {scalar_type_name(TYPE_OF[dtype])}"
+    names = f"{type_name(self.dtype)} as {type_name(dtype)}"
     if not self.ndim:
         raise RuntimeError(f"self.dim() cannot be 0 to view {names} (different element sizes)")
     strides = [s // self.itemsize for s in self.strides]
