@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import warnings
 
@@ -21,7 +19,7 @@ from gradloom.kernels._common.threads import (
     single_threaded_blas,
 )
 from tests.rounding import assert_sums_agree
-from tests.waiting import LIMIT, forked, in_threads
+from tests.waiting import forked, in_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -141,31 +139,3 @@ def test_matmul(threads, left, right, dtype, monkeypatch):
     out = np.empty_like(expected)
     assert matmul.gemm(a, b, out) is out
     assert_sums_agree(out, expected, magnitude, a.shape[-1])
-
-
-KEEPING = """
-import resource
-import numpy as np
-from gradloom.kernels._common import threads
-kept = threads.keep_freed_memory()
-for _ in range(3):
-    blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
-    del blocks
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
-    del blocks
-print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only glibc")
-@pytest.mark.parametrize("environment", [{}, {"MALLOC_TRIM_THRESHOLD_": "131072"}])
-def test_freed_memory_is_kept_unless_the_user_says_otherwise(environment):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    command = [sys.executable, "-c", KEEPING]
-    output = subprocess.check_output(command, env=clean | environment, text=True, timeout=LIMIT).split()
-    if environment:
-        assert output[0] == "False"
-    elif output[0] == "True":  # otherwise another C library
-        assert int(output[1]) < 1000  # of 61,440 pages

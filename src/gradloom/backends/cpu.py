@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ..memory.malloc import keep_freed_memory
+
+__all__ = ["get_cpu_capability", "keep_freed_memory"]
+
 
 def get_cpu_capability() -> str:
     """Return the widest vector instructions that NumPy uses here: "AVX512", "AVX2" or "DEFAULT"."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from ..memory import malloc
 from . import hooks as hook_calls
 from .accumulate_grad import AS_THEY_COME
 from .gradient_checks import validate_gradient
@@ -120,6 +121,8 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
             plan.captures.setdefault(root, [])  # a root's tensor hooks see its gradient even if nothing is wanted of it
     task = GraphTask(root, keep_graph, create_graph, plan)
     task.pending = _dependencies(root)
+    if not malloc.decided:
+        malloc.apply_default()
     flags = state.flags
     state.graph_task = task
     state.flags = (flags if flags & INFERENCE else flags & ~GRAD_OFF) if create_graph else flags | GRAD_OFF

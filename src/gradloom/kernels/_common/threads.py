@@ -3,11 +3,6 @@
 The work is cut into chunks that do not touch each other's results; the calling thread and a few pool threads take
 chunks until none is left. BLAS is held to one thread meanwhile, because its own workers would compete for the same
 cores. The caller cuts the chunks, so the result does not depend on which thread takes which.
-
-The memory that kernels free is kept for the next ones (`keep_freed_memory`): glibc hands large freed blocks back to the
-system, by default from some hundred KB on, and asks for them again at the next allocation, page by page. A training
-step allocates and frees the same megabytes every time; on a virtual machine, where a page fault takes microseconds,
-that was measured to take two thirds of the step.
 """
 
 from __future__ import annotations
@@ -19,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
+
+from ...memory import malloc
 
 _lock = threading.Lock()
 _pool: Any = None  # a ThreadPoolExecutor of _threads - 1 workers, made at the first use
@@ -125,6 +122,8 @@ class single_threaded_blas:
         with _lock:
             if not _blas_sought:
                 _blas, _blas_sought = _find_blas(), True
+                if not malloc.decided:
+                    malloc.apply_default()
             _blas_users += 1
             if _blas is not None and _blas_users == 1:
                 set_threads, get_threads = _blas
@@ -174,27 +173,3 @@ def _forget_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
-
-
-# --- memory ---
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-_KEPT = 256 << 20  # free memory at the end of a heap, in bytes, from which on it is handed back
-_MAPPED = 32 << 20  # the size from which on a block is mapped by itself, the largest that glibc accepts
-
-
-def keep_freed_memory() -> bool:
-    """Tell glibc's malloc to keep up to 256 MB of freed memory; return whether it was told.
-
-    It is not where the C library is another one, and where the user has set malloc's thresholds in the
-    environment.
-    """
-    settings = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
-    if not sys.platform.startswith("linux") or any(name in os.environ for name in settings):
-        return False
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):
-        return False
-    return bool(library.mallopt(_M_MMAP_THRESHOLD, _MAPPED) and library.mallopt(_M_TRIM_THRESHOLD, _KEPT))

@@ -13,15 +13,10 @@ import numpy as np
 
 from ...types.device import memory_format
 from .._common.layout import in_format, suggested_format, suggested_format_of_row
-from .._common.threads import keep_freed_memory
 from .._common.windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
 from . import products
 
 Ints = int | Sequence[int]
-
-
-# A convolution's blocks and results are the megabytes in question.
-keep_freed_memory()
 
 
 @np.errstate(all="ignore")

@@ -1,0 +1,64 @@
+"""How much freed memory glibc's malloc keeps.
+
+Note [Freed memory]
+A training step allocates and frees the same megabytes every time. glibc gives freed blocks of that size back to the
+system, and the next step gets them again page by page; on a virtual machine, where a page fault takes microseconds,
+those faults can take most of a step. So the first backward pass of a process, or the first kernel that shares its work
+among threads, tells malloc to keep 256 MB. Importing gradloom does not. docs/core.md has the measured effect.
+
+The user decides otherwise with the environment variable GRADLOOM_KEEP_FREED_MEMORY (bytes; 0 leaves malloc alone), with
+glibc's own variables, or by calling `gradloom.backends.cpu.keep_freed_memory`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_DEFAULT = 256 << 20
+_LARGEST_MAPPED = 32 << 20  # the largest threshold that glibc accepts for blocks that are mapped by themselves
+_OF_GLIBC = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
+
+decided = False  # whether the default was applied, or the user chose
+
+
+def keep_freed_memory(nbytes: int) -> bool:
+    """Tell malloc how much freed memory to keep for the next allocations, in this process.
+
+    Args:
+        nbytes: bytes at the end of a heap from which on malloc gives memory back to the system.
+
+    Returns:
+        Whether malloc was told: False where the C library is not glibc.
+
+    Raises:
+        ValueError: if the number is negative.
+    """
+    global decided
+    if nbytes < 0:
+        raise ValueError(f"keep_freed_memory(): expected a number of bytes, which is not negative, but got {nbytes}")
+    decided = True
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    mapped = min(max(nbytes, 128 << 10), _LARGEST_MAPPED)
+    return bool(
+        library.mallopt(_M_MMAP_THRESHOLD, mapped) and library.mallopt(_M_TRIM_THRESHOLD, min(nbytes, 2**31 - 1))
+    )
+
+
+def apply_default() -> None:
+    """Apply the environment's setting, or the default unless malloc's own settings are in the environment."""
+    global decided
+    decided = True
+    given = os.environ.get("GRADLOOM_KEEP_FREED_MEMORY", "")
+    if given.isdigit():
+        if int(given):
+            keep_freed_memory(int(given))
+    elif not any(name in os.environ for name in _OF_GLIBC):
+        keep_freed_memory(_DEFAULT)

@@ -1,0 +1,130 @@
+"""What `import gradloom` leaves as it was in the process, and what the first large computation sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from gradloom.backends.cpu import keep_freed_memory
+
+LIMIT = 120  # seconds, for a process that takes one or two
+
+SNAPSHOT = """
+import atexit, gc, json, locale, logging, os, resource, signal, sys, threading, warnings
+import numpy as np
+from gradloom_free import blas_threads, faults
+
+def snapshot():
+    return {
+        "warnings.filters": [str(f) for f in warnings.filters],
+        "np.geterr": [np.geterr(), np.geterrcall(), np.getbufsize()],
+        "np.get_printoptions": str(np.get_printoptions()),
+        "NumPy's allocator": np._core.multiarray.get_handler_name(),
+        "os.environ": dict(os.environ),
+        "working directory": os.getcwd(),
+        "signal handlers": [str(signal.getsignal(s)) for s in sorted(signal.valid_signals())],
+        "recursion limit": sys.getrecursionlimit(),
+        "switch interval": sys.getswitchinterval(),
+        "hooks": [str(h) for h in (sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook)],
+        "tracing": [sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()],
+        "import system": [sys.path[:], [str(f) for f in sys.meta_path], [str(f) for f in sys.path_hooks]],
+        "gc": [gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.get_freeze_count(), len(gc.callbacks)],
+        "locale": locale.setlocale(locale.LC_ALL),
+        "logging": [str(logging.root.handlers), logging.root.level, str(logging.lastResort)],
+        "threads": [t.name for t in threading.enumerate()],
+        "atexit": atexit._ncallbacks(),
+        "limits": [resource.getrlimit(r) for r in (resource.RLIMIT_STACK, resource.RLIMIT_AS, resource.RLIMIT_NOFILE)],
+        "cores": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "BLAS threads": blas_threads(),
+        "freed memory is kept": faults() < 1000,
+    }
+
+before = snapshot()
+import gradloom
+after = snapshot()
+print(json.dumps({name: [before[name], after[name]] for name in before if before[name] != after[name]}))
+"""
+
+# What the snapshot asks without gradloom's help.
+HELPERS = """
+import ctypes, resource
+import numpy as np
+
+def blas_threads():
+    library = ctypes.CDLL(np._core._multiarray_umath.__file__)
+    for name in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads"):
+        if hasattr(library, name):
+            return getattr(library, name)()
+
+def faults():
+    "Page faults of allocating and freeing 24 MB in 8 blocks, ten times."
+    for _ in range(3):
+        blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
+        del blocks
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a program in a process of its own, without malloc's settings; returns what it prints."""
+    (tmp_path / "gradloom_free.py").write_text(HELPERS)
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("MALLOC_", "GLIBC_", "GRADLOOM_KEEP"))}
+
+    def run(program: str, **environment: str) -> str:
+        paths = os.pathsep.join(filter(None, (str(tmp_path), clean.get("PYTHONPATH", ""))))
+        return subprocess.check_output(
+            [sys.executable, "-c", program], env=clean | {"PYTHONPATH": paths} | environment, text=True, timeout=LIMIT
+        )
+
+    return run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for page faults and limits")
+def test_importing_changes_nothing_outside_gradloom(run):
+    changed = json.loads(run(SNAPSHOT))
+    before, after = changed.pop("warnings.filters")
+    assert changed == {}
+    added = [f for f in after if f not in before]
+    assert len(after) == len(before) + 1, "one filter"
+    assert len(added) == 1 and "RuntimeWarning" in added[0] and "gradloom(" in added[0], "of our own modules' warnings"
+
+
+MEMORY = """
+import gradloom
+from gradloom_free import faults
+imported = faults()
+x = gradloom.ones(3, requires_grad=True)
+x.sum().backward()
+print(imported, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc")
+@pytest.mark.parametrize(
+    "environment, is_kept",
+    [
+        ({}, True),
+        ({"GRADLOOM_KEEP_FREED_MEMORY": str(64 << 20)}, True),
+        ({"GRADLOOM_KEEP_FREED_MEMORY": "0"}, False),
+        ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False),
+    ],
+)
+def test_the_first_backward_pass_lets_malloc_keep_memory_unless_the_user_says_otherwise(run, environment, is_kept):
+    imported, trained = map(int, run(MEMORY, **environment).split())
+    assert imported > 10_000, "of 61,440 pages"
+    assert (trained < 1_000) is is_kept
+
+
+def test_memory_to_keep_is_not_negative():
+    with pytest.raises(ValueError, match="expected a number of bytes, which is not negative, but got -1"):
+        keep_freed_memory(-1)
