@@ -98,8 +98,65 @@ class GradientUse:
     index: int | None  # which gradient; None for the whole list
 
 
-class Names:
-    """The names of one formula, as far as its tree has been visited."""
+_METHODS_HINT = "a formula may call operators with a method variant, and what reads sizes, strides and types"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolved:
+    """A formula with all names resolved.
+
+    Attributes:
+        kinds: the kind of every expression of the tree.
+        variables: what each name that reads a variable refers to.
+        operators: what each called function name (a Name, or an Attribute of a namespace) refers to.
+        helpers: the helpers that are called, by name.
+        constants: the text of each constant, such as `math.pi`.
+        gradients: every use of a gradient, in the order of the text.
+    """
+
+    formula: Formula
+    scope: Scope
+    kinds: Mapping[ast.AST, Kind]
+    variables: Mapping[ast.Name, Variable]
+    operators: Mapping[ast.AST, Operator]
+    helpers: Mapping[str, Helper]
+    constants: Mapping[ast.Attribute, str]
+    gradients: tuple[GradientUse, ...]
+
+    def first(self, *roles: Role) -> ast.Name | None:
+        """Return the first name in the text that refers to a variable of one of the roles."""
+        found = [node for node, variable in self.variables.items() if variable.role in roles]
+        return min(found, key=lambda node: node.col_offset, default=None)
+
+    def names(self, *roles: Role) -> tuple[str, ...]:
+        """Return what the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
+        found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
+        return tuple(dict.fromkeys(name for _, name in sorted(found)))
+
+
+def resolve(formula: Formula, scope: Scope) -> Resolved:
+    """Resolve all names of a formula.
+
+    Raises:
+        FormulaError: for a name that is not in scope, or is used as what it is not.
+    """
+    resolver = _Resolver(formula, scope)
+    resolver.visit(formula.tree)
+    gradients = sorted(resolver.gradients, key=lambda use: use.node.col_offset)
+    return Resolved(
+        formula,
+        scope,
+        resolver.kinds,
+        resolver.variables,
+        resolver.operators,
+        resolver.helpers,
+        resolver.constants,
+        tuple(gradients),
+    )
+
+
+class _Resolver:
+    """Walks the tree of a formula and resolves its names."""
 
     def __init__(self, formula: Formula, scope: Scope) -> None:
         self.formula, self.scope = formula, scope
@@ -115,12 +172,8 @@ class Names:
 
     def visit(self, node: ast.expr) -> Kind:
         """Resolve an expression. Recursion is bounded by formula.MAX_DEPTH."""
-        kind = self.kinds[node] = self.resolve(node)
+        kind = self.kinds[node] = _RULES[type(node)](self, node)
         return kind
-
-    def resolve(self, node: ast.expr) -> Kind:
-        """Resolve what is in an expression and return the expression's kind."""
-        raise NotImplementedError
 
     def is_math(self, node: ast.Attribute) -> bool:
         """Return whether it is `math.<something>`, and `math` is no variable."""
@@ -160,12 +213,7 @@ class Names:
         operators = [o.public_name for o in self.callables.operators.values() if o.is_function]
         return [*self.callables.helpers, *operators, *BUILTINS, *self.callables.namespaces]
 
-
-_METHODS_HINT = "a formula may call operators with a method variant, and what reads sizes, strides and types"
-
-
-class Calls(Names):
-    """Resolution of attributes and calls."""
+    # Attributes and calls
 
     def attribute(self, node: ast.Attribute) -> Kind:
         namespace = self._namespace_of(node)
@@ -369,67 +417,6 @@ class Calls(Names):
                     "it may use `grad_input_mask[i]` and arguments that are not tensors",
                 )  # fmt: skip
         return Kind.TENSOR
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Resolved:
-    """A formula with all names resolved.
-
-    Attributes:
-        kinds: the kind of every expression of the tree.
-        variables: what each name that reads a variable refers to.
-        operators: what each called function name (a Name, or an Attribute of a namespace) refers to.
-        helpers: the helpers that are called, by name.
-        constants: the text of each constant, such as `math.pi`.
-        gradients: every use of a gradient, in the order of the text.
-    """
-
-    formula: Formula
-    scope: Scope
-    kinds: Mapping[ast.AST, Kind]
-    variables: Mapping[ast.Name, Variable]
-    operators: Mapping[ast.AST, Operator]
-    helpers: Mapping[str, Helper]
-    constants: Mapping[ast.Attribute, str]
-    gradients: tuple[GradientUse, ...]
-
-    def first(self, *roles: Role) -> ast.Name | None:
-        """Return the first name in the text that refers to a variable of one of the roles."""
-        found = [node for node, variable in self.variables.items() if variable.role in roles]
-        return min(found, key=lambda node: node.col_offset, default=None)
-
-    def names(self, *roles: Role) -> tuple[str, ...]:
-        """Return what the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
-        found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
-        return tuple(dict.fromkeys(name for _, name in sorted(found)))
-
-
-def resolve(formula: Formula, scope: Scope) -> Resolved:
-    """Resolve all names of a formula.
-
-    Raises:
-        FormulaError: for a name that is not in scope, or is used as what it is not.
-    """
-    resolver = _Resolver(formula, scope)
-    resolver.visit(formula.tree)
-    gradients = sorted(resolver.gradients, key=lambda use: use.node.col_offset)
-    return Resolved(
-        formula,
-        scope,
-        resolver.kinds,
-        resolver.variables,
-        resolver.operators,
-        resolver.helpers,
-        resolver.constants,
-        tuple(gradients),
-    )
-
-
-class _Resolver(Calls):
-    """Walks the tree of a formula."""
-
-    def resolve(self, node: ast.expr) -> Kind:
-        return _RULES[type(node)](self, node)
 
     # Leaves
 
