@@ -57,6 +57,9 @@ class Style:
     """The common part of all ways of writing. Subclasses define the look of each kind."""
 
     field = ""
+    minus = "-"
+    joints: Mapping[str, str]  # between factors, matrices and conditions, by kind
+    marks: Mapping[str, str]  # after a conjugate, a transpose or an adjoint
 
     def __init__(self, forms: Mapping[str, Form], numbers: Mapping[str, Form]) -> None:
         self.forms, self.numbers = forms, numbers
@@ -93,6 +96,18 @@ class Style:
         form: str = getattr(found, self.field)
         places = {match[1] for match in _PLACE.finditer(form)}
         return form if not places or len(places) == len(e.args) else None
+
+    def row(self, text: str) -> str:
+        """Group several parts."""
+        return text
+
+    def raised(self, base: Expr, mark: str) -> str:
+        """Write an expression with a superscript."""
+        raise NotImplementedError
+
+    def sign(self, name: str) -> str:
+        """Return the sign of a comparison."""
+        raise NotImplementedError
 
     def bracketed(self, text: str) -> str:
         return f"({text})"
@@ -135,7 +150,26 @@ class Style:
                 text += f" + {self.at_least(term, PRODUCT)}"
         return text
 
-    minus = "-"
+    def _joined(self, e: Expr) -> str:
+        binding = {"product": PRODUCT, "matmul": POWER}.get(e.kind, NOT)
+        return self.row(self.joints[e.kind].join([self.at_least(a, binding) for a in e.args]))
+
+    _product = _matmul = _and = _or = _joined
+
+    def _marked(self, e: Expr) -> str:
+        return self.raised(e.args[0], self.marks[e.kind])
+
+    _conj = _transpose = _adjoint = _marked
+
+    def _power(self, e: Expr) -> str:
+        return self.raised(e.args[0], self.write(e.args[1]))
+
+    def _compare(self, e: Expr) -> str:
+        left, right = [self.at_least(a, SUM) for a in e.args]
+        return self.row(f"{left}{self.sign(e.name)}{right}")
+
+    def _index(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], ATOM)}[{self.arguments(e.args[1:])}]"
 
     def _negative(self, e: Expr) -> str:
         return f"{self.minus}{self.at_least(e.args[0], PRODUCT)}"
@@ -175,6 +209,14 @@ class Text(Style):
     """Unicode for a terminal."""
 
     field, minus = "text", "−"
+    joints = {"product": " · ", "matmul": " @ ", "and": " and ", "or": " or "}
+    marks = {"conj": "*", "transpose": "ᵀ", "adjoint": "ᴴ"}
+
+    def raised(self, base: Expr, mark: str) -> str:
+        return self.at_least(base, ATOM) + mark
+
+    def sign(self, name: str) -> str:
+        return f" {SIGNS[name][0]} "
 
     def function(self, name: str) -> str:
         return name
@@ -200,12 +242,6 @@ class Text(Style):
     def _partial(self, e: Expr) -> str:
         return f"∂L/∂{self.write(e.args[0])}"
 
-    def _product(self, e: Expr) -> str:
-        return " · ".join([self.at_least(f, PRODUCT) for f in e.args])
-
-    def _matmul(self, e: Expr) -> str:
-        return " @ ".join([self.at_least(f, POWER) for f in e.args])
-
     def _quotient(self, e: Expr) -> str:
         top, bottom = e.args
         return f"{self.at_least(top, PRODUCT)} / {self.at_least(bottom, POWER)}"
@@ -218,25 +254,6 @@ class Text(Style):
             return below + raised.translate(_SUPERSCRIPTS)
         return f"{below}^{self.at_least(exponent, ATOM)}"
 
-    def _conj(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], ATOM)}*"
-
-    def _transpose(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], ATOM)}ᵀ"
-
-    def _adjoint(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], ATOM)}ᴴ"
-
-    def _compare(self, e: Expr) -> str:
-        left, right = e.args
-        return f"{self.at_least(left, SUM)} {SIGNS[e.name][0]} {self.at_least(right, SUM)}"
-
-    def _and(self, e: Expr) -> str:
-        return " and ".join([self.at_least(a, NOT) for a in e.args])
-
-    def _or(self, e: Expr) -> str:
-        return " or ".join([self.at_least(a, NOT) for a in e.args])
-
     def _not(self, e: Expr) -> str:
         return f"not {self.at_least(e.args[0], COMPARE)}"
 
@@ -247,9 +264,6 @@ class Text(Style):
         ]
         return ", ".join(parts) + f", else {self.at_least(e.args[-1], NOT)}"
 
-    def _index(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], ATOM)}[{self.arguments(e.args[1:])}]"
-
     def _each(self, e: Expr) -> str:
         element, variable, items = e.args
         return f"{self.write(element)} for {self.write(variable)} in {self.write(items)}"
@@ -259,6 +273,14 @@ class Latex(Style):
     """LaTeX mathematics, restricted to AMS commands, which MathJax and KaTeX read."""
 
     field = "latex"
+    joints = {"product": r" \, ", "matmul": r" \, ", "and": r" \land ", "or": r" \lor "}
+    marks = {"conj": "*", "transpose": r"\mathsf{T}", "adjoint": r"\mathsf{H}"}
+
+    def raised(self, base: Expr, mark: str) -> str:
+        return f"{self.at_least(base, ATOM)}^{{{mark}}}"
+
+    def sign(self, name: str) -> str:
+        return f" {SIGNS[name][1]} "
 
     def function(self, name: str) -> str:
         return rf"\operatorname{{{name.translate(_PLAIN_SPECIAL)}}}"
@@ -292,42 +314,9 @@ class Latex(Style):
     def _partial(self, e: Expr) -> str:
         return rf"\frac{{\partial L}}{{\partial {self.write(e.args[0])}}}"
 
-    def _product(self, e: Expr) -> str:
-        return r" \, ".join([self.at_least(f, PRODUCT) for f in e.args])
-
-    def _matmul(self, e: Expr) -> str:
-        return r" \, ".join([self.at_least(f, POWER) for f in e.args])
-
     def _quotient(self, e: Expr) -> str:
         top, bottom = e.args
         return rf"\frac{{{self.write(top)}}}{{{self.write(bottom)}}}"
-
-    def _power(self, e: Expr) -> str:
-        base, exponent = e.args
-        return f"{self.at_least(base, ATOM)}^{{{self.write(exponent)}}}"
-
-    def _post(self, e: Expr, sign: str) -> str:
-        inner = self.at_least(e.args[0], ATOM)
-        return f"{inner}^{{{sign}}}"
-
-    def _conj(self, e: Expr) -> str:
-        return self._post(e, "*")
-
-    def _transpose(self, e: Expr) -> str:
-        return self._post(e, r"\mathsf{T}")
-
-    def _adjoint(self, e: Expr) -> str:
-        return self._post(e, r"\mathsf{H}")
-
-    def _compare(self, e: Expr) -> str:
-        left, right = e.args
-        return f"{self.at_least(left, SUM)} {SIGNS[e.name][1]} {self.at_least(right, SUM)}"
-
-    def _and(self, e: Expr) -> str:
-        return r" \land ".join([self.at_least(a, NOT) for a in e.args])
-
-    def _or(self, e: Expr) -> str:
-        return r" \lor ".join([self.at_least(a, NOT) for a in e.args])
 
     def _not(self, e: Expr) -> str:
         return rf"\lnot {self.at_least(e.args[0], ATOM)}"
@@ -338,9 +327,6 @@ class Latex(Style):
         ]
         rows.append(rf"{self.write(e.args[-1])} & \text{{otherwise}}")
         return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
-
-    def _index(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], ATOM)}[{self.arguments(e.args[1:])}]"
 
     def _each(self, e: Expr) -> str:
         element, variable, items = e.args
@@ -354,6 +340,26 @@ class MathML(Style):
     """Presentation MathML, without the `<math>` around it."""
 
     field, minus = "text", "<mo>−</mo>"
+    joints = {
+        "product": "<mo>⋅</mo>",
+        "matmul": '<mspace width="0.2em"/>',
+        "and": "<mtext> and </mtext>",
+        "or": "<mtext> or </mtext>",
+    }
+    marks = {
+        "conj": "<mo>*</mo>",
+        "transpose": "<mi mathvariant='normal'>T</mi>",
+        "adjoint": "<mi mathvariant='normal'>H</mi>",
+    }
+
+    def row(self, text: str) -> str:
+        return f"<mrow>{text}</mrow>"
+
+    def raised(self, base: Expr, mark: str) -> str:
+        return f"<msup>{self.at_least(base, ATOM)}<mrow>{mark}</mrow></msup>"
+
+    def sign(self, name: str) -> str:
+        return f"<mo>{html.escape(SIGNS[name][0])}</mo>"
 
     def function(self, name: str) -> str:
         return f"<mi>{html.escape(name)}</mi>"
@@ -420,40 +426,8 @@ class MathML(Style):
     def _partial(self, e: Expr) -> str:
         return f"<mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo>{self.write(e.args[0])}</mrow></mfrac>"
 
-    def _product(self, e: Expr) -> str:
-        return f"<mrow>{'<mo>⋅</mo>'.join([self.at_least(f, PRODUCT) for f in e.args])}</mrow>"
-
-    def _matmul(self, e: Expr) -> str:
-        factors = [self.at_least(f, POWER) for f in e.args]
-        return "<mrow>" + '<mspace width="0.2em"/>'.join(factors) + "</mrow>"
-
     def _quotient(self, e: Expr) -> str:
         return f"<mfrac><mrow>{self.write(e.args[0])}</mrow><mrow>{self.write(e.args[1])}</mrow></mfrac>"
-
-    def _raised(self, base: Expr, sign: str) -> str:
-        return f"<msup>{self.at_least(base, ATOM)}<mrow>{sign}</mrow></msup>"
-
-    def _power(self, e: Expr) -> str:
-        return self._raised(e.args[0], self.write(e.args[1]))
-
-    def _conj(self, e: Expr) -> str:
-        return self._raised(e.args[0], "<mo>*</mo>")
-
-    def _transpose(self, e: Expr) -> str:
-        return self._raised(e.args[0], "<mi mathvariant='normal'>T</mi>")
-
-    def _adjoint(self, e: Expr) -> str:
-        return self._raised(e.args[0], "<mi mathvariant='normal'>H</mi>")
-
-    def _compare(self, e: Expr) -> str:
-        left, right = [self.at_least(a, SUM) for a in e.args]
-        return f"<mrow>{left}<mo>{html.escape(SIGNS[e.name][0])}</mo>{right}</mrow>"
-
-    def _and(self, e: Expr) -> str:
-        return f"<mrow>{'<mtext> and </mtext>'.join([self.at_least(a, NOT) for a in e.args])}</mrow>"
-
-    def _or(self, e: Expr) -> str:
-        return f"<mrow>{'<mtext> or </mtext>'.join([self.at_least(a, NOT) for a in e.args])}</mrow>"
 
     def _not(self, e: Expr) -> str:
         return f"<mrow><mtext>not </mtext>{self.at_least(e.args[0], NOT)}</mrow>"

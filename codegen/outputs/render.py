@@ -75,6 +75,7 @@ def _docstring(text: str) -> str:
 
 _ENVIRONMENT.filters["lines"] = _lines
 _ENVIRONMENT.filters["docstring"] = _docstring
+_ENVIRONMENT.filters["repr"] = repr
 
 
 def render_package(specification: Specification) -> dict[str, str]:

@@ -236,15 +236,11 @@ class NodeClass:
 
     @property
     def slots(self) -> tuple[str, ...]:
-        return tuple(s.name for s in self.info.saved)
+        return tuple(f"saved_{s.name}" for s in self.info.saved)
 
     @property
     def public(self) -> tuple[str, ...]:
         return tuple(s.name for s in self.info.saved if s.is_public)
-
-    @property
-    def slots_text(self) -> str:
-        return repr(tuple(f"saved_{s}" for s in self.slots))
 
     @property
     def raw(self) -> tuple[str, ...]:
@@ -252,21 +248,9 @@ class NodeClass:
         return tuple(s for s in self.public if s in self.releases)
 
     @property
-    def raw_text(self) -> str:
-        return repr(self.raw)
-
-    @property
     def numbers(self) -> tuple[str, ...]:
         """The public fields that hold numbers of any type, rather than sizes, dimensions or indices."""
         return tuple(s.name for s in self.info.saved if s.is_public and s.type.base.name == "Scalar")
-
-    @property
-    def numbers_text(self) -> str:
-        return repr(self.numbers)
-
-    @property
-    def public_text(self) -> str:
-        return repr(self.public)
 
     @property
     def release_text(self) -> str:

@@ -131,6 +131,9 @@ class Type:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Base(Type):
@@ -146,9 +149,6 @@ class Base(Type):
     def text(self, annotation: Annotation | None = None) -> str:
         return self.name if annotation is None else f"{self.name}({annotation})"
 
-    def __repr__(self) -> str:
-        return f"<type {self}>"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Optional(Type):
@@ -162,9 +162,6 @@ class Optional(Type):
 
     def text(self, annotation: Annotation | None = None) -> str:
         return self.elem.text(annotation) + "?"
-
-    def __repr__(self) -> str:
-        return f"<type {self}>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -180,9 +177,6 @@ class List(Type):
 
     def text(self, annotation: Annotation | None = None) -> str:
         return f"{self.elem.text(annotation)}[{'' if self.size is None else self.size}]"
-
-    def __repr__(self) -> str:
-        return f"<type {self}>"
 
 
 @dataclass(frozen=True, slots=True)
