@@ -1025,7 +1025,7 @@ OVERLOADS = {
     "special_xlogy_other_scalar": special.special_xlogy_other_scalar,
 }
 
-# Operators with several overloads, or with arguments that need a look: (parameters, wrapper) in the order of trial.
+# Operators with several overloads, or with arguments that must be parsed: (parameters, wrapper) in the order of trial.
 ENTRIES = {
     "_adaptive_avg_pool2d": (
         ((('self', 'Tensor'), ('output_size', 'int[2]')), pool._adaptive_avg_pool2d),
@@ -2939,7 +2939,7 @@ OPERATORS = {
     "zeros_like": overloaded_function("zeros_like", ENTRIES["zeros_like"]),
 }
 
-# What wrappers that are public themselves turn to when an argument is unusual.
+# The parsers that public wrappers call for unusual arguments.
 GUARDS = {
     "_adaptive_avg_pool2d_backward": pool.__ADAPTIVE_AVG_POOL2D_BACKWARD,
     "_adaptive_avg_pool3d_backward": pool.__ADAPTIVE_AVG_POOL3D_BACKWARD,

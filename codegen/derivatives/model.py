@@ -1,4 +1,4 @@
-"""What is known of an operator's derivative once its entry is analysed: everything that templates print.
+"""The derivative of an operator after analysis: everything that templates print.
 
 Note [Differentiability]
 One `DifferentiabilityInfo` is one node class. Operators that share an entry (an in-place variant and its
@@ -323,7 +323,7 @@ class DifferentiableFunction:
             'composition'         it is written in terms of other operators, and its calls are recorded;
             'out'                 it writes to `out`: an error if an argument requires a gradient;
             'not_differentiable'  none of its outputs ever requires a gradient;
-            'not_implemented'     nobody said: backward raises "the derivative for '<name>' is not
+            'not_implemented'     there is no entry: backward raises "the derivative for '<name>' is not
                 implemented".
         infos: by dispatch key; empty where there is no entry.
     """

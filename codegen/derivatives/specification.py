@@ -1,14 +1,14 @@
-"""Loads the specification of a target: its YAML files, checked and analysed, on top of gradloom's own.
+"""Load the specification of a target: its YAML files, checked and analysed, on top of gradloom's own.
 
     specification = load(own())                         # gradloom itself
-    specification = load(project(Path("myops")))        # a package; `base()` is what it stands on
+    specification = load(project(Path("myops")))        # a package; it builds on `base()`
     specification.derivatives["softabs"].info
 
 Note [Packages of operators]
-The operators of a package are called by their own names under gradloom.ops.<package>; its generated code reaches them
-through a module of its own, `own`, as gradloom's reach each other through `ops`. A formula may call gradloom's
-operators and helpers and those of the package, which go first. An entry of its derivatives.yaml that names an operator
-of gradloom's replaces the derivative of that: only if it says `override: true`.
+Users call the operators of a package by name under gradloom.ops.<package>. Its generated code reaches them through a
+module of its own, `own`, as gradloom's operators reach each other through `ops`. A formula may call the operators and
+helpers of the package and of gradloom; the package's take precedence. An entry of its derivatives.yaml that names an
+operator of gradloom's replaces that operator's derivative, if it says `override: true`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a kernel expression may use of `xp`, of an array and of Python.
 
-Everything here computes arrays from arrays: no files, no Python callables that run per element, no global
-state, and nothing that writes to its arguments.
+Everything here computes arrays from arrays: it uses no files, no Python callables per element and no global state, and
+writes to no argument.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Expressions of mathematics: what formulas are turned into before they are typeset.
+"""Mathematical expressions, the form of formulas between reading and typesetting.
 
-An `Expr` is a kind and its parts. The functions here make expressions and tidy them as a person would who copies a
-formula from code: no products with 1, no conjugate of a conjugate, one fraction bar for nested quotients of numbers,
-no distinction of cases where both sides say the same. They never change what the expression means.
+An `Expr` is a kind and its parts. The functions here make expressions and simplify them as a person would: no products
+with 1, no conjugate of a conjugate, one fraction bar for nested quotients of numbers, no cases that are equal. They
+never change the meaning of an expression.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Type stubs of the operators: what type checkers and editors know of functions and methods made at run time.
+"""Type stubs of the operators, which describe functions and methods made at run time to type checkers and editors.
 
 Note [Stubs]
-The stubs are a package of their own, `gradloom._stubs`, which nothing imports at run time: hand-written modules take
-what they bind dynamically from it under `if TYPE_CHECKING`. `operators` has every operator under the name that its
-function goes by; `functions`, `nn`, `linalg` and the others only say which of those a namespace has; `methods` is a
-base class of Tensor; `return_types` has the named results. They are rendered into
-generated/stubs/gradloom-stubs/_stubs/. A wheel has them at gradloom/_stubs/; an editable install puts the folder above
-on the path, where type checkers take it for a partial stub package (PEP 561).
+The stubs are a package of their own, `gradloom._stubs`, which nothing imports at run time: hand-written modules import
+from it under `if TYPE_CHECKING` what they bind dynamically. `operators` has every operator under the name of its
+function; `functions`, `nn`, `linalg` and the others list the operators of a namespace; `methods` is a base class of
+Tensor; `return_types` has the named results. They are rendered into generated/stubs/gradloom-stubs/_stubs/. A wheel has
+them at gradloom/_stubs/; an editable install puts the folder above on the path, where type checkers take it for a
+partial stub package (PEP 561).
 
-A name that is written by hand as well (einsum, Tensor.norm) is left out here, because there it says more.
+A name that is also written by hand (einsum, Tensor.norm) is left out: the hand-written signature is more precise.
 
-A package of operators has its stubs beside its generated code: `operators.pyi`, whose names its `__init__.py` takes
-over under `if TYPE_CHECKING`, and `methods.pyi`. What it adds to gradloom's own classes and modules at run time, no
-type checker can know; `methods_of` stands for that, which returns the tensor that it is given.
+A package of operators has its stubs beside its generated code: `operators.pyi`, from which its `__init__.py` imports
+under `if TYPE_CHECKING`, and `methods.pyi`. Type checkers cannot see what it adds to gradloom's own classes and modules
+at run time; `methods_of`, which returns the tensor that it is given, declares the methods.
 """
 
 from __future__ import annotations

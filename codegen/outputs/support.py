@@ -7,10 +7,9 @@
 
 Note [Support]
 Reverse mode follows from the entry: formulas, or for a composite the operators that it calls. A second derivative
-exists if every operator that the formulas call, helpers included, has a first; forward mode if every differentiable
-output has a formula of its own, or again if all that a composite calls has it. Whether complex numbers are accepted is
-known where a kernel is one ufunc, whose loops NumPy lists. Other kernels must be tried, which `gradloom.tools.support`
-does.
+exists if every operator that the formulas call, also through helpers, has a first one. Forward mode exists if every
+differentiable output has a formula or, for a composite, if all operators that it calls have it. Complex support is
+known where a kernel is one ufunc, whose loops NumPy lists; `gradloom.tools.support` tries other kernels.
 """
 
 from __future__ import annotations

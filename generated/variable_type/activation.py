@@ -3684,7 +3684,7 @@ def special_log_softmax(input, dim, dtype):
     return composite_activation.log_softmax(input, dim, dtype)
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "prelu": "lower_precision",
 }

@@ -1051,7 +1051,7 @@ _VIEW_AS_COMPLEX_COPY = GuardedOverload("view_as_complex_copy", ((
 ),))
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "polar": "fp32",
     "view_as_complex": "fp32",

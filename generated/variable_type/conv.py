@@ -424,7 +424,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     return result
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "conv1d": "lower_precision",
     "conv1d_padding": "lower_precision",

@@ -3495,7 +3495,7 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     return result
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "index_copy": "promote",
 }

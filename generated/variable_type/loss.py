@@ -2097,7 +2097,7 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     return result
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "mse_loss": "fp32",
     "l1_loss": "fp32",

@@ -1732,7 +1732,7 @@ def linalg_multi_dot(tensors, *, out=None):
     return composite_matmul_products.linalg_multi_dot(tensors)
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "mm": "lower_precision",
     "addmm": "lower_precision",

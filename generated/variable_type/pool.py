@@ -1275,7 +1275,7 @@ def adaptive_max_pool1d(input, output_size):
     return composite_pool.adaptive_max_pool1d(input, output_size)
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "max_unpool2d": "fp32",
     "max_pool3d": "fp32",

@@ -3783,7 +3783,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     return result
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "prod": "fp32",
     "prod_dim_int": "fp32",

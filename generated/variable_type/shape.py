@@ -6062,7 +6062,7 @@ _CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", ((
 ),))
 
 
-# What autocast makes of the arguments of these: the key `autocast` of their entries.
+# The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "cat": "promote",
     "stack": "promote",
