@@ -171,7 +171,7 @@ def _section(
         key = entry.keys[word]
         names = tuple(key.words())
         if not all(name.value for name in names):
-            raise key.error(f"an empty name in the key `{shorten(word)}`", "remove the comma too many")
+            raise key.error(f"an empty name in the key `{shorten(word)}`", "remove the extra comma")
         for name in names:
             if name.value not in arguments or not _is_non_differentiable(value):
                 _check_name(name, schema, arguments, returns)

@@ -328,7 +328,11 @@ def _start_and_length(formula: Formula, node: ast.AST) -> tuple[int, int]:
 
 def _check_name(formula: Formula, node: ast.Name) -> None:
     if node.id.startswith("__"):
-        raise _outside(f"`{node.id}`", *_start_and_length(formula, node), "names with two underscores are Python's own")
+        raise _outside(
+            f"`{node.id}`",
+            *_start_and_length(formula, node),
+            "names that start with two underscores are reserved for Python",
+        )
 
 
 def _check_attribute(formula: Formula, node: ast.Attribute) -> None:

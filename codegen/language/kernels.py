@@ -259,7 +259,11 @@ class Checker:
                 if not isinstance(target, ast.Name):
                     raise self.error(target, "a comprehension's target is not a name", "write `for x in tensors`")
                 if target.id in self.taken:
-                    raise self.error(target, f"`{target.id}` is a name already", "choose another name for the variable")
+                    raise self.error(
+                        target,
+                        f"`{target.id}` is already the name of something else",
+                        "choose another name for the variable",
+                    )
                 local = local | {target.id}
             for condition in generator.ifs:
                 self.visit(condition, local)

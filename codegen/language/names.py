@@ -552,7 +552,9 @@ class _Resolver:
         name = target.id
         taken = (self.scope.variables, self.locals, self.callables.helpers, BUILTINS)
         if any(name in names for names in taken):
-            raise self.formula.error(target, f"`{name}` is a name already", "choose another name for the variable")
+            raise self.formula.error(
+                target, f"`{name}` is already the name of something else", "choose another name for the variable"
+            )
         self.locals[name] = Variable(name, kind, Role.LOCAL)
 
 

@@ -131,7 +131,7 @@ def _operator_problem(name: str) -> str:
     if not name.strip("_"):
         return "it has no letter"
     if name.startswith("__") and not is_data_model_name(name):
-        return "names with two underscores are Python's own"
+        return "names that start with two underscores are reserved for Python"
     return "generated code uses it" if name in _OF_A_MODULE else ""
 
 
@@ -139,7 +139,7 @@ def _problem(word: str, what: str) -> str:
     if not word.strip("_"):
         return "it has no letter"
     if word.startswith("__"):
-        return "names with two underscores are Python's own"
+        return "names that start with two underscores are reserved for Python"
     if what == "result" and (keyword.iskeyword(word) or word.startswith("_")):
         return "it is to be an attribute of the returned tuple"
     taken = word in GENERATED_NAMES or word.startswith(("kernels_", "composite_"))

@@ -141,7 +141,7 @@ def check_domain(entry: Entry, schema: FunctionSchema) -> Node | None:
     if node is None:
         return None
     if not isinstance(node, TextMap):
-        raise node.error("`domain` says no argument", _DOMAIN)
+        raise node.error("`domain` names no argument", _DOMAIN)
     names = [a.name for a in schema.inputs]
     for word, value in node.fields.items():
         if word not in names:
@@ -171,7 +171,7 @@ def words_of(entry: Entry, name: str) -> list[Text]:
     seen: set[str] = set()
     for word in words:
         if not word.value:
-            raise word.error(f"an empty word in `{name}`", "remove the comma too many")
+            raise word.error(f"an empty word in `{name}`", "remove the extra comma")
         if word.value in seen:
             raise word.error(f"`{shorten(word.value)}` occurs twice in `{name}`", "remove one of them")
         seen.add(word.value)
@@ -191,7 +191,7 @@ def word_of(entry: Entry, name: str) -> str | None:
 def _check_known(name: str, word: Text) -> None:
     known = KEYS[name].known
     if known and word.value not in known:
-        hint = did_you_mean(word.value, known) or f"known are: {', '.join(known)}"
+        hint = did_you_mean(word.value, known) or f"the known words are {', '.join(known)}"
         raise word.error(f"unknown word `{shorten(word.value)}` in `{name}`", hint)
 
 
@@ -222,7 +222,7 @@ class Families:
         told = word_of(entry, "family")
         if told is not None:
             if told not in self.known:
-                hint = did_you_mean(told, sorted(self.known)) or f"known are {', '.join(sorted(self.known))}"
+                hint = did_you_mean(told, sorted(self.known)) or f"the families are {', '.join(sorted(self.known))}"
                 raise entry.fields["family"].error(f"unknown family `{told}`", hint)
             return told
         if composite is not None:

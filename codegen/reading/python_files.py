@@ -242,7 +242,7 @@ class FunctionIndex:
             functions = self.functions(family)
         except SyntaxError as error:
             file = Path(str(error.filename)).relative_to(self.folder) if self.folder is not None else ""
-            return ("family", f"{name}/{file} is not Python: {error.msg} in line {error.lineno}", "mend that file")
+            return ("family", f"{name}/{file} is not Python: {error.msg} in line {error.lineno}", "fix that file")
         modules = self._modules[family].get(function, ())
         if len(modules) > 1:
             files = " and ".join(f"{name}/{module.replace('.', '/')}.py" for module in modules)

@@ -65,12 +65,12 @@ print(*sorted(opened), sep="\\n")
         and p.suffix in (".py", ".yaml", ".jinja")
         and not p.is_relative_to(ROOT / ".venv")
     }
-    # `import gradloom.codegen` imports gradloom first, whose modules say nothing to the generator.
+    # `import gradloom.codegen` imports gradloom first; the generator depends on none of its modules.
     mine = {
         p
         for p in mine
         if not p.is_relative_to(ROOT / "generated")
-        and (not p.is_relative_to(ROOT / "src" / "gradloom") or p.parent.name in ("kernels", "formulas", "composite"))
+        and (not p.is_relative_to(ROOT / "src" / "gradloom") or {"kernels", "formulas", "composite"} & {*p.parts})
     }
     assert len(mine) > 150 and ROOT / "codegen" / "notation" / "notation.yaml" in mine
     assert mine - watched == set()
