@@ -202,7 +202,7 @@ def test_imports_run_down_only():
         ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
         ("gradloom.codegen.cli", "import gradloom", "are apart"),
         ("gradloom.nn.init", "from gradloom.tools import verify", "stand on the library"),
-        ("gradloom.codegen.render", "from gradloom.tools import verify", "stand on the library"),
+        ("gradloom.codegen.outputs.render", "from gradloom.tools import verify", "stand on the library"),
         ("gradloom.nn.init", "import gradloom as gl", None),
         ("gradloom.codegen.commands.verify", "from gradloom.tools import verify", None),
         ("gradloom.tools.verify", "from gradloom.codegen import schema", None),
@@ -298,3 +298,64 @@ def test_the_core_names_no_module_in_a_string():
 def test_every_family_folder_is_a_package():
     for name, path in MODULES.items():
         assert (path.parent / "__init__.py").exists(), f"{name} is in a folder without __init__.py"
+
+
+# --- the generator --------------------------------------------------------------------------------------------------
+
+# The stages of the generator in the order in which data flows, above what all of them may import.
+STAGES = (
+    "errors",
+    "target",
+    "reading",
+    "schema",
+    "language",
+    "operators",
+    "derivatives",
+    "notation",
+    "wrappers",
+    "outputs",
+    "writing",
+    "commands",
+    "cli",
+    "__main__",
+)
+MAX_FILES_AT_ITS_ROOT = 14
+
+
+def late_imports(found: Iterable[Import]) -> list[str]:
+    """The imports within the generator that run from a stage to a later one."""
+
+    def stage(module: str) -> int:
+        parts = module.split(".")
+        return STAGES.index(parts[2]) if len(parts) > 2 else 0
+
+    return [
+        f"{one.importer}:{one.line} imports {one.imported}, a later stage"
+        for one in found
+        if one.imported.startswith("gradloom.codegen.") and stage(one.imported) > stage(one.importer)
+    ]
+
+
+def in_generator(found: Iterable[Import]) -> list[Import]:
+    return [one for one in found if one.importer.startswith("gradloom.codegen.")]
+
+
+def test_a_stage_of_the_generator_imports_earlier_stages_only():
+    assert len(in_generator(FOUND)) > 100, "the walk finds the imports"
+    assert late_imports(in_generator(FOUND)) == []
+    assert circles(graph(in_generator(FOUND), str)) == []
+
+
+def test_an_import_of_a_later_stage_is_caught():
+    early, late = "gradloom.codegen.reading.text", "gradloom.codegen.operators.keys"
+    assert len(late_imports([Import(early, late, 1)])) == 1
+    assert late_imports([Import(late, early, 1)]) == []
+
+
+def test_every_stage_of_the_generator_says_what_comes_in_and_goes_out():
+    root = ROOT / "codegen"
+    assert len(list(root.glob("*.py"))) <= MAX_FILES_AT_ITS_ROOT
+    for path in root.glob("*/__init__.py"):
+        doc = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+        said = all(word in doc for word in ("In: ", "Out: ", "The stage is "))
+        assert said or path.parent.name == "commands", path
