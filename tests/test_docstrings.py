@@ -1,4 +1,5 @@
-"""Public functions of the hand-written library say what they do and what each of their arguments is.
+"""Public functions of the hand-written library say what they do and what each of their arguments is; modules and
+functions of gradloom.nn say their shapes, too.
 
 A method that overrides one, such as `forward`, is documented by its class; `__init__` by its class as well.
 """
@@ -6,10 +7,15 @@ A method that overrides one, such as `forward`, is documented by its class; `__i
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from gradloom import nn
 
 LIBRARY = Path(__file__).parents[1] / "src" / "gradloom"
 FILES = sorted(
@@ -35,7 +41,7 @@ INTERNAL = {
     "one_per_group",
     "reduce_tensor",
     "require_optimizer",
-    "resolve",
+    "named",
     "running_mean",
     "running_square",
     "wrap",
@@ -64,18 +70,28 @@ KNOWN = {
 INHERITED = {"forward", "extra_repr", "get_lr", "step"}
 
 
-def undocumented(body, prefix="", owner=None):
+def docstring(path, name, node):
+    """The docstring as users read it; some families of gradloom.nn share text, which decorators fill in."""
+    if path.parent.parent.name != "nn" and path.parent.name != "nn":
+        return ast.get_docstring(node) or ""
+    module = path.relative_to(LIBRARY.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    return getattr(reduce(getattr, name.split("."), import_module(module)), "__doc__", None) or ""
+
+
+def undocumented(path, body, prefix="", owner=None):
     """(name, the arguments that the docstring does not name; None without a docstring) of what lacks something."""
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from undocumented(node.body, f"{prefix}{node.name}.", node)
+            yield from undocumented(path, node.body, f"{prefix}{node.name}.", node)
         elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
             decorators = " ".join(map(ast.unparse, node.decorator_list))
             if node.name in INHERITED | INTERNAL or re.search(r"overload|setter|deleter", decorators):
                 continue
-            text = ast.get_docstring(node) or ""
+            if node.name.endswith("_with_indices"):  # it refers to the function without
+                continue
+            text = docstring(path, prefix + node.name, node)
             if node.name == "__init__":
-                text += ast.get_docstring(owner) or ""
+                text += docstring(path, prefix.rstrip("."), owner)
             if not text:
                 yield prefix + node.name, None
                 continue
@@ -89,4 +105,24 @@ def undocumented(body, prefix="", owner=None):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
 def test_docstrings_name_every_argument(path):
-    assert not list(undocumented(ast.parse(path.read_text(encoding="utf-8")).body))
+    assert not list(undocumented(path, ast.parse(path.read_text(encoding="utf-8")).body))
+
+
+CONTAINERS = ("Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential")
+CLASSES = [name for name in nn.__all__ if isinstance(getattr(nn, name), type) and name not in CONTAINERS]
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if issubclass(getattr(nn, name), nn.Module)])
+def test_modules_say_their_shapes_and_name_what_their_constructors_take(name):
+    module = getattr(nn, name)
+    assert re.search(r"\n    Shape:\n        \w", module.__doc__)
+    assert module.__doc__[0] != "\n" and "{" not in module.__doc__
+    assert max(map(len, module.__doc__.split("\n"))) <= 120
+    kinds = [(n, p.kind) for n, p in inspect.signature(module).parameters.items() if not n.startswith("_")]
+    taken = [n for n, kind in kinds if kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)]
+    assert not [n for n in taken if not re.search(rf"\b{n}\b", module.__doc__)]
+
+
+@pytest.mark.parametrize("name", [n for n in nn.functional._WRITTEN_HERE if not n.endswith("_with_indices")])
+def test_functions_of_nn_say_their_shapes(name):
+    assert re.search(r"\n    Shape:\n        \w", getattr(nn.functional, name).__doc__)

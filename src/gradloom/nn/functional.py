@@ -1,29 +1,17 @@
-"""The functions behind the modules of `gradloom.nn`: operators, and conveniences around them.
+"""Functions behind the modules of `gradloom.nn`.
 
-What takes its operator's arguments as they are (`linear`, `conv2d`, `gelu`, ...) is that operator; what
-PyTorch lets users write differently (reductions by name, `inplace=True`, defaults that depend on other
-arguments) is a Python function of one of the families in `gradloom/nn/_functional/`.
+A function that takes its operator's arguments (`linear`, `conv2d`, `gelu`, ...) is that operator. One whose arguments
+differ (reductions by name, `inplace=True`, defaults that depend on other arguments) is a Python function of a family
+in `gradloom/nn/_functional/`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradloom.nn._functional import (
-    activation,
-    fractional_pool,
-    indexing,
-    loss,
-    margin_loss,
-    norm,
-    pool,
-    random,
-    shape,
-    unpool,
-)
+from gradloom.nn._functional import activation, indexing, loss, margin_loss, norm, pool, random, shape
 from gradloom.nn._functional import operators as _ops
 from gradloom.nn._functional.activation import *
-from gradloom.nn._functional.fractional_pool import *
 from gradloom.nn._functional.indexing import *
 from gradloom.nn._functional.loss import *
 from gradloom.nn._functional.margin_loss import *
@@ -31,9 +19,8 @@ from gradloom.nn._functional.norm import *
 from gradloom.nn._functional.pool import *
 from gradloom.nn._functional.random import *
 from gradloom.nn._functional.shape import *
-from gradloom.nn._functional.unpool import *
 
-# Operators under the names they have here, where the two differ.
+# Operators of another name than here.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
 _OPERATORS = (
     "adaptive_avg_pool1d",
@@ -73,7 +60,7 @@ _OPERATORS = (
     "softshrink",
     "threshold_",
 )
-_FAMILIES = (activation, fractional_pool, indexing, loss, margin_loss, norm, pool, random, shape, unpool)
+_FAMILIES = (activation, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = tuple(name for family in _FAMILIES for name in family.__all__)
 
 if TYPE_CHECKING:  # what __getattr__ finds
@@ -117,8 +104,7 @@ else:
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
     def __getattr__(name):
-        # Late bound, so that this module can be imported before the operators are, and found once: kept as an
-        # attribute.
+        # Bound on first use, so that this module can be imported before the operators, and kept as an attribute.
         if name not in _OPERATORS:
             raise AttributeError(f"module 'gradloom.nn.functional' has no attribute '{name}'")
         found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))

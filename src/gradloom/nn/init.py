@@ -1,7 +1,6 @@
-"""Initialisation of parameters in place, with the same random numbers as PyTorch for the same seed.
+"""In-place initialisation of parameters, with PyTorch's random numbers for the same seed.
 
-Every function takes a tensor, fills it outside of autograd and returns it. `generator` is the source of
-random numbers, the default generator when it is None.
+Every function fills a tensor outside of autograd and returns it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import gradloom as gl
+from gradloom.nn._documentation import completed
 
 if TYPE_CHECKING:
     from gradloom import Generator, Tensor
@@ -35,8 +35,7 @@ __all__ = [
     "zeros_",
 ]
 
-# Gains that do not depend on a parameter: sqrt(second moment kept) for unit-variance input (Glorot and Bengio
-# 2010, He et al. 2015, Klambauer et al. 2017 for selu).
+# Gains without a parameter (Glorot and Bengio 2010, He et al. 2015, Klambauer et al. 2017 for selu).
 _GAINS = {
     "linear": 1,
     "conv1d": 1,
@@ -52,12 +51,25 @@ _GAINS = {
 }
 
 
+_filling = completed(
+    tensor="tensor to fill in place; returned.",
+    std="standard deviation of the distribution.",
+    gain="factor of the standard deviation.",
+    a='negative slope for "leaky_relu".',
+    nonlinearity="function that follows, as for `calculate_gain`.",
+    generator="source of random numbers, the default generator if None.",
+)
+
+
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain after `nonlinearity`.
+    """Return the recommended gain after `nonlinearity`.
 
-    `param` is the negative slope of "leaky_relu" (0.01 by default).
+    Args:
+        nonlinearity: name of a function, such as "relu".
+        param: negative slope of "leaky_relu", 0.01 by default.
 
-    Raises ValueError for an unknown nonlinearity or a slope that is not a number.
+    Raises:
+        ValueError: for an unknown nonlinearity or a slope that is not a number.
     """
     if nonlinearity in _GAINS:
         return _GAINS[nonlinearity]
@@ -69,29 +81,30 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
+@_filling
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers drawn uniformly from [a, b).
+    """Draw from the uniform distribution on [a, b).
 
     Args:
-        tensor: what is filled, in place, and returned.
-        generator: the source of random numbers; by default the default generator.
+        a: lower bound.
+        b: upper bound.
     """
     with gl.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
+@_filling
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers drawn from the normal distribution with the given mean and standard deviation.
+    """Draw from the normal distribution.
 
     Args:
-        tensor: what is filled, in place, and returned.
-        std: standard deviation of the distribution.
-        generator: the source of random numbers; by default the default generator.
+        mean: mean of the distribution.
     """
     with gl.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
+@_filling
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -100,14 +113,14 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill from the normal distribution cut off to [a, b], by drawing again what falls outside.
+    """Draw from the normal distribution truncated to [a, b], by redrawing values outside.
 
-    Warns when mean is more than two standard deviations away from the interval.
+    Warns if the mean is more than two standard deviations outside the interval.
 
     Args:
-        tensor: what is filled, in place, and returned.
-        std: standard deviation of the distribution.
-        generator: the source of random numbers; by default the default generator.
+        mean: mean of the normal distribution.
+        a: lower bound.
+        b: upper bound.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -117,8 +130,7 @@ def trunc_normal_(
         )
     below_a, below_b = ((1 + math.erf((bound - mean) / (std * math.sqrt(2.0)))) / 2 for bound in (a, b))
     with gl.no_grad():
-        # Where much of the bell lies inside, its own samples mostly do; else uniform ones are accepted more
-        # often.
+        # Normal samples if the interval has much of the probability; else uniform ones are accepted more often.
         propose = _normal_proposal if below_b - below_a > 0.3 else _uniform_proposal
         values, refused = propose(tensor, mean, std, a, b, generator)
         while refused.any():
@@ -129,14 +141,14 @@ def trunc_normal_(
 
 
 def _normal_proposal(like, mean, std, a, b, generator):
-    """Normal samples, and which of them lie outside of [a, b] as numbers of their dtype."""
+    """Return normal samples, and a mask of those outside [a, b] in their dtype."""
     low, high = (gl.tensor(bound, dtype=like.dtype).item() for bound in (a, b))
     values = gl.empty_like(like).normal_(mean, std, generator=generator)
     return values, (values < low) | (values > high)
 
 
 def _uniform_proposal(like, mean, std, a, b, generator):
-    """Samples uniform in [a, b), each refused with a probability that leaves the bell's shape."""
+    """Return uniform samples in [a, b), and a mask that rejects so many that a normal density remains."""
     top = min(max(mean, a), b)
     log_peak = -0.5 * ((top - mean) / std) ** 2
     values = gl.empty_like(like).uniform_(a, b, generator=generator)
@@ -144,42 +156,39 @@ def _uniform_proposal(like, mean, std, a, b, generator):
     return values, gl.empty_like(like).uniform_(generator=generator).log_() > log_density
 
 
+@_filling
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with the number `val`.
+    """Fill with a number.
 
     Args:
-        tensor: what is filled, in place, and returned.
+        val: number to fill with.
     """
     with gl.no_grad():
         return tensor.fill_(val)
 
 
+@_filling
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones.
-
-    Args:
-        tensor: what is filled, in place, and returned.
-    """
+    """Fill with ones."""
     return constant_(tensor, 1.0)
 
 
+@_filling
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros.
-
-    Args:
-        tensor: what is filled, in place, and returned.
-    """
+    """Fill with zeros."""
     with gl.no_grad():
         return tensor.zero_()
 
 
+@_filling
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with ones on its diagonal and zeros elsewhere.
+    """Fill a matrix with the identity.
 
-    ValueError unless it has two dimensions.
+    Shape:
+        tensor: (M, N).
 
-    Args:
-        tensor: what is filled, in place, and returned.
+    Raises:
+        ValueError: unless the tensor has two dimensions.
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -189,12 +198,18 @@ def eye_(tensor: Tensor) -> Tensor:
     return tensor
 
 
+@_filling
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight so that it passes as many channels of each group through as it can.
+    """Fill a convolution's weight so that it preserves as many channels of each group as it can.
 
     Args:
-        tensor: (out_channels, in_channels, *kernel) with one to three kernel dimensions.
-        groups: number of groups; ValueError unless it divides out_channels.
+        groups: number of groups of output channels.
+
+    Shape:
+        tensor: (C_out, C_in, *kernel_size), with one to three spatial dimensions.
+
+    Raises:
+        ValueError: for another number of dimensions, or if groups does not divide C_out.
     """
     if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -211,9 +226,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
-    """How many inputs feed one output element, and how many outputs one input element feeds.
+    """Return the numbers of inputs per output element and of outputs per input element of a weight (out, in, *kernel).
 
-    For a weight of shape (outputs, inputs, *kernel). Raises ValueError for fewer than two dimensions.
+    Raises:
+        ValueError: for fewer than two dimensions.
     """
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
@@ -230,29 +246,22 @@ def _calculate_correct_fan(tensor, mode):
     return fan_in if mode == "fan_in" else fan_out
 
 
+@_filling
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill uniformly from +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
-
-    Args:
-        tensor: what is filled, in place, and returned.
-        generator: the source of random numbers; by default the default generator.
-    """
+    """Draw uniformly from +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_filling
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot 2010).
-
-    Args:
-        tensor: what is filled, in place, and returned.
-        generator: the source of random numbers; by default the default generator.
-    """
+    """Draw from the normal distribution with std gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return normal_(tensor, 0.0, std, generator)
 
 
+@_filling
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -260,13 +269,10 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill uniformly from +-gain * sqrt(3 / fan), the gain being that of `nonlinearity` (He et al. 2015).
+    """Draw uniformly from +-gain * sqrt(3 / fan), with the gain of `nonlinearity` (He et al. 2015).
 
     Args:
-        a: negative slope, for "leaky_relu".
         mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
-        tensor: what is filled, in place, and returned.
-        generator: the source of random numbers; by default the default generator.
     """
     if _nothing_to_fill(tensor):
         return tensor
@@ -276,6 +282,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_filling
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0,
@@ -283,16 +290,10 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill from the normal distribution of deviation gain / sqrt(fan) (He et al. 2015).
-
-    See `kaiming_uniform_`.
+    """Draw from the normal distribution with std gain / sqrt(fan), with the gain of `nonlinearity` (He et al. 2015).
 
     Args:
-        tensor: what is filled, in place, and returned.
-        a: the negative slope of the leaky ReLU that follows; only used with "leaky_relu".
-        mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: name of the function that follows, as for `calculate_gain`.
-        generator: the source of random numbers; by default the default generator.
+        mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
     """
     if _nothing_to_fill(tensor):
         return tensor
@@ -308,14 +309,12 @@ def _nothing_to_fill(tensor):
     return False
 
 
+@_filling
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill with a (semi-)orthogonal matrix times `gain` (Saxe et al. 2013).
+    """Fill with a (semi-)orthogonal matrix times `gain` (Saxe et al. 2013); dimensions after the first count as one.
 
-    Dimensions after the first count as one. Raises ValueError for fewer than two dimensions.
-
-    Args:
-        tensor: what is filled, in place, and returned.
-        generator: the source of random numbers; by default the default generator.
+    Raises:
+        ValueError: for fewer than two dimensions.
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -333,14 +332,18 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor.mul_(gain)
 
 
+@_filling
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix from a normal distribution, then set a fraction `sparsity` of each column to zero.
-
-    Raises ValueError unless the tensor has two dimensions.
+    """Draw from the normal distribution, then set a fraction of each column to zero (Martens 2010).
 
     Args:
-        std: standard deviation of the distribution.
-        generator: the source of random numbers; by default the default generator.
+        sparsity: fraction of zeros in each column.
+
+    Shape:
+        tensor: (M, N).
+
+    Raises:
+        ValueError: unless the tensor has two dimensions.
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

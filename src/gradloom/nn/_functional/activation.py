@@ -1,4 +1,4 @@
-"""Activations: the in-place forms by keyword, and softmax with its optional dimension."""
+"""Activations: in-place forms selected by `inplace`, and softmax with its optional dimension."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.nn._documentation import elementwise
 from gradloom.nn._functional import operators as ops
 
 if TYPE_CHECKING:
@@ -38,172 +39,163 @@ __all__ = [
 ]
 
 
+@elementwise
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0), element by element.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """max(x, 0), element by element."""
     return ops.relu_(input) if inplace else ops.relu(input)
 
 
+@elementwise
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(input, 0), 6), element by element.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """min(max(x, 0), 6), element by element."""
     return ops.relu6_(input) if inplace else ops.relu6(input)
 
 
+@elementwise
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """`input` clipped to [min_val, max_val]; ValueError when the bounds are in the wrong order.
+    """x clipped to [min_val, max_val].
 
     Args:
-        inplace: write the result into `input` and return that.
+        min_val: lower bound.
+        max_val: upper bound.
+
+    Raises:
+        ValueError: if min_val exceeds max_val.
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return ops.hardtanh_(input, min_val, max_val) if inplace else ops.hardtanh(input, min_val, max_val)
 
 
+@elementwise
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`input` where it exceeds `threshold`, `value` elsewhere.
+    """x where it exceeds `threshold`, `value` elsewhere.
 
     Args:
-        inplace: write the result into `input` and return that.
+        threshold: largest number that is replaced.
+        value: replacement.
     """
     return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
+@elementwise
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x for x > 0, alpha * (exp(x) - 1) elsewhere.
+    """x for x > 0, alpha * (exp(x) - 1) elsewhere (Clevert et al. 2016).
 
     Args:
-        inplace: write the result into `input` and return that.
+        alpha: negative of the limit at -inf.
     """
     return ops.elu_(input, alpha) if inplace else ops.elu(input, alpha)
 
 
+@elementwise
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """The self-normalising ELU of Klambauer et al. 2017.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """scale * (max(x, 0) + min(alpha * (exp(x) - 1), 0)), with the constants of Klambauer et al. 2017."""
     return ops.selu_(input) if inplace else ops.selu(input)
 
 
+@elementwise
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0), element by element (Barron 2017).
 
     Args:
-        inplace: write the result into `input` and return that.
+        alpha: negative of the limit at -inf.
     """
     return ops.celu_(input, alpha) if inplace else ops.celu(input, alpha)
 
 
+@elementwise
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x for x > 0, negative_slope * x elsewhere.
 
     Args:
-        inplace: write the result into `input` and return that.
+        negative_slope: slope for negative x.
     """
     return ops.leaky_relu_(input, negative_slope) if inplace else ops.leaky_relu(input, negative_slope)
 
 
+@elementwise
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean otherwise.
+    """x for x > 0, slope * x elsewhere, with slopes drawn uniformly from [lower, upper] (Xu et al. 2015).
 
     Args:
-        inplace: write the result into `input` and return that.
+        lower: smallest slope.
+        upper: largest slope.
+        training: draw slopes; otherwise their mean is used.
     """
     return (ops.rrelu_ if inplace else ops.rrelu)(input, lower, upper, training)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """a * sigmoid(b) for the halves a, b of `input` along `dim`; RuntimeError for a scalar or an odd size."""
+    """a * sigmoid(b) for the halves a and b of the input along `dim` (Dauphin et al. 2017).
+
+    Args:
+        input: (*, S, *), S even at `dim`; floating.
+        dim: dimension to halve.
+
+    Shape:
+        output: (*, S / 2, *).
+
+    Raises:
+        RuntimeError: for a 0-dim input or an odd size.
+    """
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     return ops.glu(input, dim)
 
 
+@elementwise
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x).
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """x * sigmoid(x), element by element (Hendrycks and Gimpel 2016)."""
     return ops.silu_(input) if inplace else ops.silu(input)
 
 
+@elementwise
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x)).
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """x * tanh(softplus(x)), element by element (Misra 2019)."""
     return ops.mish_(input) if inplace else ops.mish(input)
 
 
+@elementwise
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """clip(x / 6 + 1 / 2, 0, 1).
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """clip(x / 6 + 1 / 2, 0, 1), element by element."""
     return ops.hardsigmoid_(input) if inplace else ops.hardsigmoid(input)
 
 
+@elementwise
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * clip(x / 6 + 1 / 2, 0, 1).
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """x * clip(x / 6 + 1 / 2, 0, 1), element by element (Howard et al. 2019)."""
     return ops.hardswish_(input) if inplace else ops.hardswish(input)
 
 
+@elementwise
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent.
-
-    Args:
-        input: any shape, floating.
-    """
+    """Hyperbolic tangent, element by element."""
     return input.tanh()
 
 
+@elementwise
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)).
-
-    Args:
-        input: any shape, floating.
-    """
+    """1 / (1 + exp(-x)), element by element."""
     return input.sigmoid()
 
 
+@elementwise
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x).
-
-    Args:
-        input: any shape, floating.
-    """
+    """x - tanh(x), element by element."""
     return input - input.tanh()
 
 
+@elementwise
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|).
-
-    Args:
-        input: any shape, floating.
-    """
+    """x / (1 + |x|), element by element."""
     return input / (input.abs() + 1)
 
 
 def _softmax_dim(name, ndim):
-    """The dimension that softmax took in its earliest versions when none was given; warns."""
+    """Return the dimension that PyTorch's earliest softmax took by default; warn."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         stacklevel=3,
@@ -211,33 +203,39 @@ def _softmax_dim(name, ndim):
     return 0 if ndim in (0, 1, 3) else 1
 
 
+@elementwise
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along `dim`; with `dtype`, computed and returned in that type.
+    """exp(x) / sum(exp(x)) along `dim`.
 
     Args:
-        input: any shape, floating.
+        dim: dimension whose elements sum to 1; a deprecated default depends on the number of dimensions.
+        dtype: dtype of the computation and the result.
     """
     if dim is None:
         dim = _softmax_dim("softmax", input.dim())
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
+@elementwise
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The softmax of -input.
+    """exp(-x) / sum(exp(-x)) along `dim`.
 
     Args:
-        dim: the dimension whose elements sum to 1.
+        dim: dimension whose elements sum to 1; a deprecated default depends on the number of dimensions.
+        dtype: dtype of the computation and the result.
     """
     if dim is None:
         dim = _softmax_dim("softmin", input.dim())
     return softmax(-input, dim, dtype=dtype)
 
 
+@elementwise
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """x - log(sum(exp(x))) along `dim`; with `dtype`, computed and returned in that type.
+    """log(exp(x) / sum(exp(x))) along `dim`.
 
     Args:
-        input: any shape, floating.
+        dim: dimension of the sum; a deprecated default depends on the number of dimensions.
+        dtype: dtype of the computation and the result.
     """
     if dim is None:
         dim = _softmax_dim("log_softmax", input.dim())
@@ -245,14 +243,17 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample of the Gumbel-softmax distribution of temperature `tau` (Jang et al. 2017).
-
-    With `hard` it is one-hot, with the gradient of the soft sample.
+    """Sample from the Gumbel-softmax distribution (Jang et al. 2017).
 
     Args:
-        logits: unnormalised log-probabilities, floating.
-        eps: deprecated, without effect; warns.
-        dim: the dimension of the classes.
+        logits: (*, C, *), C at `dim`: unnormalised log-probabilities.
+        tau: temperature.
+        hard: return one-hot samples, with the gradient of the soft ones.
+        eps: deprecated, without effect.
+        dim: dimension of the classes.
+
+    Shape:
+        output: as `logits`.
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)

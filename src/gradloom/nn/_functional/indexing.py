@@ -1,4 +1,4 @@
-"""Look-up tables: embedding and embedding_bag with their checks and the renormalisation of the rows used."""
+"""Lookup tables: checks, and the renormalisation of the rows used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
 def _padding_row(padding_idx, rows):
-    """A row index that may count from the end, as one from the beginning; -1 for none."""
+    """Return a row index counted from the beginning; -1 for None."""
     if padding_idx is None:
         return -1
     if not -rows <= padding_idx < rows:
@@ -34,15 +34,22 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of `weight` (rows, features) at the indices `input`, of any shape.
-
-    The result appends `features`.
+    """Rows of a table at given indices.
 
     Args:
-        padding_idx: a row that gets no gradient.
+        input: (*), int32 or int64 indices.
+        weight: (V, H), the table.
+        padding_idx: row that gets no gradient; `Embedding` starts it at zero.
         max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
-        scale_grad_by_freq: divide each row's gradient by how often it occurs.
-        sparse: asks for a sparse gradient.
+        norm_type: order of the norm.
+        scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
+        sparse: accepted; gradients are dense.
+
+    Shape:
+        output: (*, H).
+
+    Raises:
+        AssertionError: for a padding_idx outside the table.
     """
     padding = -1 if padding_idx is None else _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
@@ -65,20 +72,28 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima of bags of rows of `weight`, without the rows in between.
-
-    `input` is (bags, length), or flat with `offsets` telling where each bag begins. `per_sample_weights`, of
-    input's shape, weighs the rows of a sum. Raises ValueError and NotImplementedError for arguments that do
-    not fit together.
+    """Sums, means or maxima of bags of rows of a table, without an intermediate of all rows.
 
     Args:
-        max_norm: rows that are read and longer than this are shortened to it, in place.
-        norm_type: order of the norm for `max_norm`.
-        scale_grad_by_freq: divide the gradient of a row by how often it is read.
-        mode: "sum", "mean" or "max" of the rows of a bag.
-        sparse: accepted; gradients are always dense.
-        include_last_offset: whether the last of the offsets is the number of indices.
-        padding_idx: the index of a row that counts for nothing and gets no gradient.
+        input: (B, length), or (total,) with offsets; int32 or int64 indices.
+        weight: (V, H), the table.
+        offsets: (B,), the start of each bag, or (B + 1,) with include_last_offset.
+        max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
+        norm_type: order of the norm.
+        scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
+        mode: "sum", "mean" or "max".
+        sparse: accepted; gradients are dense.
+        per_sample_weights: factors of the rows in a sum, of the shape of `input`.
+        include_last_offset: the last offset is the length of the input, not the start of a bag.
+        padding_idx: row excluded from the reduction and from the gradient.
+
+    Shape:
+        output: (B, H).
+
+    Raises:
+        AssertionError: for a padding_idx outside the table.
+        ValueError: for offsets, weights or a mode that do not match the input.
+        NotImplementedError: for per_sample_weights with another mode than "sum".
     """
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(

@@ -1,8 +1,4 @@
-"""Loss functions: reductions by name, deprecated flags, shapes checked or broadcast with a warning.
-
-Every function takes `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. The old
-flags `size_average` and `reduce` are still understood, with a warning, and win over it.
-"""
+"""Loss functions: reductions by name, deprecated flags, and shapes checked or broadcast with a warning."""
 
 from __future__ import annotations
 
@@ -12,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd.grad_mode import untracked
+from gradloom.nn._documentation import pointwise_loss
 from gradloom.nn._functional import operators as ops
-from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
+from gradloom.nn._reduction import get_enum, named
 
 if TYPE_CHECKING:
     from typing import Any
@@ -39,14 +36,14 @@ __all__ = [
 
 
 def reduced(loss, reduction):
-    """The loss of all elements as `reduction` says: each, their mean or their sum."""
+    """Return `loss`, its mean or its sum, as `reduction` names it."""
     if reduction == "none":
         return loss
     return loss.mean() if reduction == "mean" else loss.sum()
 
 
 def _same_shape(input, target):
-    """Both broadcast against each other; different shapes are likely a mistake, so they bring a warning."""
+    """Broadcast both against each other, with a warning for different shapes."""
     if target.shape == input.shape:
         return input, target
     warnings.warn(
@@ -65,11 +62,12 @@ def _weighted(loss, weight):
 
 
 def _weighted_mean(loss, weight, reduction):
-    """A weighted element-wise loss, reduced; its mean is taken relative to the sum of the weights."""
+    """Reduce a weighted loss; the mean is relative to the sum of the weights."""
     weighted = _weighted(loss, weight)
     return weighted.sum() / weight.sum() if reduction == "mean" else reduced(weighted, reduction)
 
 
+@pointwise_loss
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -79,19 +77,22 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood: -weight[target] * input at each target class.
+    """-weight[target] * input[target], the negative log likelihood of classes.
 
     Args:
         input: (N, C), (C,) or (N, C, d1, ...), log-probabilities.
         target: (N,), () or (N, d1, ...), int64 class indices.
-        weight: (C,) or None.
-        ignore_index: a target that contributes nothing.
-        reduction: "none", "mean" or "sum" over the elements.
+        weight: (C,), factor of each class, or None.
+        ignore_index: class index whose elements add nothing to the loss.
+
+    Shape:
+        output: (); as `target` for reduction "none". The mean is relative to the sum of the targets' weights.
     """
-    number = resolve(reduction, size_average, reduce)
-    return ops.nll_loss_nd(input, target, weight, number, ignore_index)
+    reduction = named(reduction, size_average, reduce)
+    return ops.nll_loss_nd(input, target, weight, get_enum(reduction), ignore_index)
 
 
+@pointwise_loss
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -102,19 +103,23 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...).
+    """-weight[target] * log_softmax(input)[target], or with probabilities the sum of it over the classes.
 
     Args:
-        target: class numbers (int64), without the dimension of classes; or probabilities of the shape of `input`.
-        weight: factor (C,) for each class, or None.
-        ignore_index: a class number whose samples count for nothing.
-        reduction: "none", "mean" or "sum" over the elements.
-        label_smoothing: share of the target, in [0, 1], that is spread over all classes.
+        input: (N, C), (C,) or (N, C, d1, ...), logits.
+        target: (N,), () or (N, d1, ...), int64 class indices; or probabilities of the shape of `input`.
+        weight: (C,), factor of each class, or None.
+        ignore_index: class index whose elements add nothing to the loss; for class indices only.
+        label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
+
+    Shape:
+        output: (); (N,), () or (N, d1, ...) for reduction "none".
     """
-    number = resolve(reduction, size_average, reduce)
-    return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
+    reduction = named(reduction, size_average, reduce)
+    return ops.cross_entropy_loss(input, target, weight, get_enum(reduction), ignore_index, label_smoothing)
 
 
+@pointwise_loss
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -127,21 +132,23 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """The cross entropy of a linear layer's outputs.
+    """Cross entropy of a linear map's output, cross_entropy(input @ linear_weight.T + linear_bias, target).
 
     Args:
-        input: (N, in) or (in,).
-        linear_weight: (C, in) or (C, d1, ..., in).
-        target: class indices (N, d1, ...), or probabilities (N, C, d1, ...).
-        linear_bias: of linear_weight's shape without the last dimension, or None.
-        ignore_index: a class that contributes nothing; -100 if None. Only for class indices.
-        options: how to save memory by working in chunks; taken, and not needed: the result is the same.
-        weight: factor (C,) for each class, or None.
-        reduction: "none", "mean" or "sum" over the elements.
-        label_smoothing: share of the target, in [0, 1], that is spread over all classes.
+        input: (N, in_features) or (in_features,).
+        linear_weight: (C, in_features) or (C, d1, ..., in_features).
+        target: (N, d1, ...), class indices; or (N, C, d1, ...), probabilities.
+        linear_bias: (C, d1, ...) or None.
+        weight: (C,), factor of each class, or None.
+        ignore_index: class index whose elements add nothing to the loss; -100 if None.
+        label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
+        options: accepted without effect: PyTorch's choice of chunks to save memory.
+
+    Shape:
+        output: (); (N, d1, ...) for reduction "none".
 
     Raises:
-        RuntimeError: if shapes do not fit.
+        RuntimeError: if shapes do not match.
     """
     _check_linear_cross_entropy(input, linear_weight, linear_bias)
     shape = linear_weight.shape[:-1]
@@ -172,6 +179,7 @@ def _check_linear_cross_entropy(input, weight, bias):
         raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(bias.shape)}")
 
 
+@pointwise_loss
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -183,16 +191,19 @@ def mse_loss(
     """(input - target) ** 2.
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
-        weight: factor that broadcasts to the loss, or None.
+        weight: factor of each element, of the shape of `input`; the mean is relative to the sum of the weights.
+
+    Raises:
+        ValueError: for a weight of another shape.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     if weight is None:
-        return ops.mse_loss(input, target, number)
+        return ops.mse_loss(input, target, get_enum(reduction))
     return _weighted_mean(ops.mse_loss(input, target, 0), weight, reduction)
 
 
+@pointwise_loss
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -204,16 +215,19 @@ def l1_loss(
     """|input - target|.
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
-        weight: factor that broadcasts to the loss, or None.
+        weight: factor of each element, of the shape of `input`; the mean is relative to the sum of the weights.
+
+    Raises:
+        ValueError: for a weight of another shape.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     if weight is None:
-        return ops.l1_loss(input, target, number)
+        return ops.l1_loss(input, target, get_enum(reduction))
     return _weighted_mean(ops.l1_loss(input, target, 0), weight, reduction)
 
 
+@pointwise_loss
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -222,25 +236,31 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere.
+    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere (Girshick 2015).
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
+        beta: bound between both parts; not negative.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
-    # With no quadratic part the quotient would be 0 / 0.
-    return ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
+    # A beta of 0 has no quadratic part: its quotient would be 0 / 0.
+    if beta == 0.0:
+        return ops.l1_loss(input, target, get_enum(reduction))
+    return ops.smooth_l1_loss(input, target, get_enum(reduction), beta)
 
 
+@pointwise_loss
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere.
+    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere (Huber 1964).
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
-        weight: factor that broadcasts to the loss, or None.
+        delta: bound between both parts; positive.
+        weight: factor of each element, of the shape of `input`.
+
+    Raises:
+        ValueError: for a weight of another shape.
     """
     input, target = _same_shape(input, target)
     if weight is None:
@@ -248,6 +268,7 @@ def huber_loss(
     return reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
+@pointwise_loss
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -256,16 +277,17 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-(t * log(x) + (1 - t) * log(1 - x)).
-
-    The logarithms are clipped at -100. ValueError for unequal shapes.
+    """-weight * (target * log(input) + (1 - target) * log(1 - input)), with logarithms of at least -100.
 
     Args:
-        target: probabilities, of the shape of `input`.
-        weight: factor that broadcasts to the loss, or None.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: probabilities.
+        target: probabilities of the shape of `input`.
+        weight: factor of each element, expandable to `target`.
+
+    Raises:
+        ValueError: for a target of another shape.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
@@ -273,9 +295,10 @@ def binary_cross_entropy(
         )
     if weight is not None:
         weight = weight.expand_as(target)
-    return ops.binary_cross_entropy(input, target, weight, number)
+    return ops.binary_cross_entropy(input, target, weight, get_enum(reduction))
 
 
+@pointwise_loss
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -285,19 +308,24 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """`binary_cross_entropy` of sigmoid(input), computed stably; `pos_weight` weighs the positive targets.
+    """Binary cross entropy of sigmoid(input) and target, computed stably.
 
     Args:
-        target: probabilities, of the shape of `input`.
-        weight: factor that broadcasts to the loss, or None.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: logits.
+        target: probabilities of the shape of `input`.
+        weight: factor of each element, broadcast to `input`.
+        pos_weight: factor of the term of the positive class, broadcast to `input`.
+
+    Raises:
+        ValueError: for a target of another shape.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, get_enum(reduction))
 
 
+@pointwise_loss
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -306,12 +334,15 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """target * (log(target) - input): `input` holds log-probabilities, and `target` too with `log_target`.
+    """target * (log(target) - input), the Kullback-Leibler divergence.
 
-    The reduction may also be "batchmean", the sum divided by the size of the first dimension.
+    Args:
+        input: log-probabilities.
+        target: probabilities; log-probabilities with `log_target`.
+        reduction: "none", "mean", "sum", or "batchmean", the sum divided by the size of the first dimension.
+        log_target: whether `target` is given as logarithms.
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. "
@@ -324,6 +355,7 @@ def kl_div(
     return loss / input.shape[0] if batchmean and input.dim() else loss
 
 
+@pointwise_loss
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -334,32 +366,38 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """exp(x) - t * x with `log_input`, x - t * log(x + eps) without; `full` adds Stirling's term.
+    """exp(input) - target * input, the negative log likelihood of counts.
 
     Args:
-        target: counts, of the shape of `input`.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: log of the rate, or the rate unless `log_input`.
+        target: counts of the shape of `input`.
+        log_input: without it, the loss is input - target * log(input + eps).
+        full: add Stirling's approximation of log(target!) where target > 1.
+        eps: added within the logarithm.
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     return ops.poisson_nll_loss(input, target, log_input, full, eps, get_enum(reduction))
 
 
 def _is_one_where_different(shape, other):
-    """Whether a shape equals another except for one dimension, where it is 1."""
+    """Whether `shape` equals `other` except in one dimension, where it is 1."""
     return len(shape) == len(other) and [a for a, b in zip(shape, other, strict=True) if a != b] == [1]
 
 
+@pointwise_loss
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
+    """(log(max(var, eps)) + (input - target) ** 2 / max(var, eps)) / 2 (Nix and Weigend 1994).
 
     Args:
-        var: a number, or a tensor of input's shape, of it without the last dimension, or with one dimension
-            of size 1.
-        eps: the smallest variance that is used.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: means.
+        var: variances: a number, or a tensor of input's shape, without its last dimension, or with one size of 1.
+        full: add log(2 pi) / 2.
+        eps: lower bound of the variances.
+
+    Raises:
+        ValueError: for a negative variance, a var of another shape or an unknown reduction.
     """
     if not isinstance(var, gl.Tensor):
         var = gl.full(input.shape, var, dtype=input.dtype, device=input.device) if var >= 0 else None
@@ -383,6 +421,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction)
 
 
+@pointwise_loss
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -392,14 +431,18 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006) of log_probs (time, batch, classes).
+    """Connectionist temporal classification (Graves et al. 2006).
 
     Args:
-        targets: class numbers without blanks: (N, S), or all of them one after the other.
-        input_lengths: (N,): how many steps of each sequence count.
-        target_lengths: (N,): how long each target is.
-        blank: the number of the blank class.
-        reduction: "none", "mean" or "sum" over the elements.
-        zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
+        log_probs: (T, N, C) or (T, C), log-probabilities of the classes at each step.
+        targets: (N, S) or (sum of target_lengths,), class indices other than `blank`.
+        input_lengths: (N,) or (), number of valid steps.
+        target_lengths: (N,) or (), length of each target.
+        blank: index of the blank class.
+        reduction: "none", "mean" of the losses divided by their target's length, or "sum".
+        zero_infinity: replace infinite losses, of targets too long to fit, by zero.
+
+    Shape:
+        output: (); (N,) or () for reduction "none".
     """
     return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity)

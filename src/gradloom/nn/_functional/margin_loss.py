@@ -1,16 +1,14 @@
-"""Losses of margins: of embeddings, of rankings and of scores that must stand apart.
-
-Reductions are those of the other losses; see gradloom/nn/_functional/loss.py.
-"""
+"""Losses with a margin: of embeddings, rankings and scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.nn._documentation import pointwise_loss
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.loss import reduced
-from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
+from gradloom.nn._reduction import get_enum, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +28,7 @@ __all__ = [
 ]
 
 
+@pointwise_loss
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -38,16 +37,18 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x for the target 1, max(0, margin - x) for -1.
+    """input where target is 1, max(0, margin - input) where it is -1.
 
     Args:
-        input: distances, any shape.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: distances.
+        target: 1 or -1, of the shape of `input`.
+        margin: distance up to which the loss is positive for -1.
     """
-    number = resolve(reduction, size_average, reduce)
-    return ops.hinge_embedding_loss(input, target, margin, number)
+    reduction = named(reduction, size_average, reduce)
+    return ops.hinge_embedding_loss(input, target, margin, get_enum(reduction))
 
 
+@pointwise_loss
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -57,14 +58,23 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions.
+    """max(0, -target * (input1 - input2) + margin).
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
+        input1, input2: scores.
+        target: 1 where input1 should be greater, -1 where input2 should.
+        margin: difference up to which the loss is positive.
+
+    Shape:
+        input1, input2, target: (*), broadcasting.
+        output: (); as the inputs for reduction "none".
+
+    Raises:
+        RuntimeError: unless all have the same number of dimensions.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     _require_same_dim("margin_ranking_loss", input1=input1, input2=input2, target=target)
-    return ops.margin_ranking_loss(input1, input2, target, margin, number)
+    return ops.margin_ranking_loss(input1, input2, target, margin, get_enum(reduction))
 
 
 def _require_same_dim(what, **tensors):
@@ -73,6 +83,7 @@ def _require_same_dim(what, **tensors):
         raise RuntimeError(f"{what} : All input tensors should have same dimension but got sizes: {sizes} ")
 
 
+@pointwise_loss
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -82,15 +93,23 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1.
+    """1 - cos(input1, input2) where target is 1, max(0, cos(input1, input2) - margin) where it is -1.
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
+        input1, input2: vectors.
+        target: 1 or -1.
+        margin: cosine above which the loss is positive for -1.
+
+    Shape:
+        input1, input2: (N, D) or (D,).
+        target: (N,) or ().
+        output: (); (N,) for reduction "none".
     """
-    number = resolve(reduction, size_average, reduce)
-    return ops.cosine_embedding_loss(input1, input2, target, margin, number)
+    reduction = named(reduction, size_average, reduce)
+    return ops.cosine_embedding_loss(input1, input2, target, margin, get_enum(reduction))
 
 
+@pointwise_loss
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -101,43 +120,58 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2.
+    """Sum over the classes i other than target of weight[target] * max(0, margin - input[target] + input[i]) ** p / C.
 
     Args:
-        weight: factor (C,) for each class, or None.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: scores, (N, C) or (C,).
+        target: int64 class indices, (N,) or ().
+        p: 1 or 2.
+        margin: difference up to which the loss is positive.
+        weight: (C,), factor of each class, or None.
+
+    Shape:
+        output: (); as `target` for reduction "none".
+
+    Raises:
+        ValueError: for another p or a weight that is not a vector.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    return ops.multi_margin_loss(input, target, p, margin, weight, number)
+    return ops.multi_margin_loss(input, target, p, margin, weight, get_enum(reduction))
 
 
+@pointwise_loss
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The margin loss of several labels per sample: `target` lists their indices, ended by -1.
+    """Sum over targets j and other classes i of max(0, 1 - (input[j] - input[i])) / C.
 
     Args:
         input: scores, (N, C) or (C,).
-        reduction: "none", "mean" or "sum" over the elements.
+        target: int64 class indices of the shape of `input`, ended by -1.
+
+    Shape:
+        output: (); (N,) for reduction "none".
     """
-    return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
+    return ops.multilabel_margin_loss(input, target, get_enum(named(reduction, size_average, reduce)))
 
 
+@pointwise_loss
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """log(1 + exp(-target * input)).
 
     Args:
-        reduction: "none", "mean" or "sum" over the elements.
+        target: 1 or -1, of the shape of `input`.
     """
-    return ops.soft_margin_loss(input, target, resolve(reduction, size_average, reduce))
+    return ops.soft_margin_loss(input, target, get_enum(named(reduction, size_average, reduce)))
 
 
+@pointwise_loss
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -146,14 +180,17 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes.
+    """Mean over the classes of the binary cross entropy of sigmoid(input) and target.
 
     Args:
-        weight: factor (C,) for each class, or None.
-        reduction: "none", "mean" or "sum" over the elements.
+        input: logits, (N, C).
+        target: 0 or 1, (N, C).
+        weight: (C,), factor of each class, or None.
+
+    Shape:
+        output: (); (N,) for reduction "none".
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     get_enum(reduction)
     loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
     if weight is not None:
@@ -161,6 +198,7 @@ def multilabel_soft_margin_loss(
     return reduced(loss.sum(dim=input.dim() - 1) / input.shape[-1], reduction)
 
 
+@pointwise_loss
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -176,14 +214,21 @@ def triplet_margin_loss(
     """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016).
 
     Args:
-        p: order of the norm that is the distance.
-        eps: added to differences, for stability.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
+        anchor, positive, negative: vectors, (N, D) or (D,).
+        margin: difference of distances up to which the loss is positive.
+        p: order of the norm.
+        eps: added to the differences.
+        swap: use the distance from positive to negative if that is smaller than the anchor's.
+
+    Shape:
+        output: (); (N,) or () for reduction "none".
+
+    Raises:
+        ValueError: for a margin that is not positive.
     """
-    number = resolve(reduction, size_average, reduce)
+    reduction = named(reduction, size_average, reduce)
     _require_margin(margin)
-    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
+    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, get_enum(reduction))
 
 
 def _require_margin(margin):
@@ -191,6 +236,7 @@ def _require_margin(margin):
         raise ValueError(f"margin must be greater than 0, got {margin}")
 
 
+@pointwise_loss
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -201,16 +247,19 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default.
+    """max(0, distance(anchor, positive) - distance(anchor, negative) + margin) (Balntas et al. 2016).
 
     Args:
-        anchor: (N, ...), floating.
-        positive: likewise, what should be near.
-        negative: likewise, what should be far.
-        distance_function: takes two tensors and gives a distance for each pair; by default the Euclidean.
-        margin: how much farther the negative should be; positive.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
+        anchor, positive, negative: (N, *).
+        distance_function: function of two tensors; by default the Euclidean distance of vectors.
+        margin: difference of distances up to which the loss is positive.
+        swap: use the distance from positive to negative if that is smaller than the anchor's.
+
+    Shape:
+        output: (); (N,) for reduction "none".
+
+    Raises:
+        ValueError: for a margin that is not positive.
     """
     _require_margin(margin)
     get_enum(reduction)

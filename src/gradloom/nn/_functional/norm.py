@@ -1,4 +1,4 @@
-"""Normalisation: statistics and sizes checked before the operators are called."""
+"""Normalisation: checks of statistics and sizes before the operators are called."""
 
 from __future__ import annotations
 
@@ -23,14 +23,21 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel of (batch, channels, *) by the batch's statistics or the running ones.
+    """Batch normalisation (Ioffe and Szegedy 2015); see `BatchNorm1d`.
 
     Args:
-        input: (N, C, ...), floating.
-        running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
-        weight, bias: (channels,) or None; the affine map applied afterwards.
-        training: take the statistics from the batch. ValueError when a channel then has a single value.
-        eps: added to the variance. ValueError if it is negative, or zero in training.
+        input: (N, C, *), floating.
+        running_mean, running_var: (C,) or None; in training updated with weight `momentum`.
+        weight, bias: (C,) or None, the affine map.
+        training: use the batch's statistics.
+        momentum: weight of the batch in the running statistics.
+        eps: added to the variance.
+
+    Shape:
+        output: as the input.
+
+    Raises:
+        ValueError: in training for one value per channel or an eps of 0; for a negative eps.
     """
     if training:
         values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
@@ -52,18 +59,21 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel of each sample of (batch, channels, *) by its own statistics.
-
-    Raises ValueError when there is a single spatial element to take statistics of.
+    """Instance normalisation (Ulyanov et al. 2016); see `InstanceNorm1d`.
 
     Args:
-        running_mean: (C,), used unless `use_input_stats` and updated if it is; or None.
-        running_var: (C,), likewise.
-        weight: factor (C,), or None.
-        bias: summand (C,), or None.
-        use_input_stats: normalise by the statistics of the input instead of the running ones.
-        momentum: share of the new statistics in the running ones.
+        input: (N, C, *), floating.
+        running_mean, running_var: (C,) or None; used unless `use_input_stats`, else updated with weight `momentum`.
+        weight, bias: (C,) or None, the affine map.
+        use_input_stats: use the statistics of each batch element.
+        momentum: weight of the new statistics in the running ones.
         eps: added to the variance.
+
+    Shape:
+        output: as the input.
+
+    Raises:
+        ValueError: for the statistics of a single spatial element.
     """
     if use_input_stats:
         spatial = 1
@@ -81,14 +91,16 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise over the last dimensions, whose sizes `normalized_shape` are.
-
-    Weight and bias have that shape.
+    """Layer normalisation (Ba et al. 2016); see `LayerNorm`.
 
     Args:
-        input: any number of dimensions, then `normalized_shape`; floating.
-        weight: factor of the shape `normalized_shape`, or None.
-        eps: added to the variance (or the mean square).
+        input: (*, *normalized_shape), floating.
+        normalized_shape: sizes of the last dimensions, over which to normalise.
+        weight, bias: normalized_shape or None, the affine map.
+        eps: added to the variance.
+
+    Shape:
+        output: as the input.
     """
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
@@ -96,14 +108,16 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: IntList, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divide by the root mean square over the last dimensions.
-
-    `eps` defaults to the dtype's machine epsilon.
+    """Root mean square normalisation (Zhang and Sennrich 2019); see `RMSNorm`.
 
     Args:
-        input: any number of dimensions, then `normalized_shape`; floating.
-        normalized_shape: sizes of the last dimensions, over which is normalised.
-        weight: factor of the shape `normalized_shape`, or None.
+        input: (*, *normalized_shape), floating.
+        normalized_shape: sizes of the last dimensions, over which to normalise.
+        weight: normalized_shape or None.
+        eps: added to the mean square; by default the dtype's machine epsilon.
+
+    Shape:
+        output: as the input.
     """
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
@@ -111,14 +125,20 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalise each of `num_groups` groups of channels of each sample by its own statistics.
-
-    Raises RuntimeError for an input without channels and ValueError when a group has a single value.
+    """Group normalisation (Wu and He 2018); see `GroupNorm`.
 
     Args:
-        weight: factor (C,), or None.
-        bias: summand (C,), or None.
+        input: (N, C, *), floating.
+        num_groups: number of groups of channels, a divisor of C.
+        weight, bias: (C,) or None, the affine map.
         eps: added to the variance.
+
+    Shape:
+        output: as the input.
+
+    Raises:
+        RuntimeError: for fewer than two dimensions.
+        ValueError: for one value per group.
     """
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
@@ -131,10 +151,22 @@ def group_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide by (k + alpha * mean of squares over `size` adjacent channels) ** beta (Krizhevsky 2012).
+    """Local response normalisation across channels (Krizhevsky et al. 2012).
+
+    output = input / (k + alpha * mean of input ** 2 over `size` neighbouring channels) ** beta.
 
     Args:
-        input: (N, C, ...), floating.
+        input: (N, C, *), of 3 or more dimensions; floating.
+        size: number of neighbouring channels.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: summand.
+
+    Shape:
+        output: as the input.
+
+    Raises:
+        ValueError: for fewer than three dimensions.
     """
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
@@ -155,10 +187,17 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """input / max(its p-norm along `dim`, eps).
+    """input / max(p-norm of the input along `dim`, eps).
 
     Args:
-        out: a Tensor that the result is written to.
+        input: (*), floating.
+        p: order of the norm.
+        dim: dimension or dimensions of the norm.
+        eps: lower bound of the norm.
+        out: tensor to write the result to.
+
+    Shape:
+        output: as the input.
     """
     from ...functional import norm
 

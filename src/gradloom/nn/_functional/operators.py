@@ -4,7 +4,7 @@ from gradloom.dispatch import _operators
 
 
 class MissingOperator(NotImplementedError, AttributeError):
-    """There is no such operator yet; an AttributeError, too, for whoever asks with `hasattr`."""
+    """A missing operator; an AttributeError too, for `hasattr`."""
 
 
 def __getattr__(name):

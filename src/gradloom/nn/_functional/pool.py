@@ -1,11 +1,13 @@
-"""Pooling: sizes with their defaults, and results with or without the indices of the maxima."""
+"""Pooling and unpooling: sizes with their defaults, results with or without the indices of the maxima."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+import gradloom as gl
+from gradloom.nn._documentation import spatial
 from gradloom.nn._functional import operators as ops
-from gradloom.nn._functional._pool_types import typed_adaptive_max_pool, typed_max_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,10 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -31,10 +37,136 @@ __all__ = [
     "max_pool2d_with_indices",
     "max_pool3d",
     "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]
 
 
-@typed_max_pool
+def _repeated(value, count):
+    """Return one value per dimension for one number or a sequence."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+# --- max pooling ----------------------------------------------------------------------------------------------------
+
+_MAX_POOL = """{n}d max pooling: the maximum of each window.
+
+    Args:
+        input: (N, C, {in}) or (C, {in}), floating.
+        kernel_size: size of the windows, an int or one per spatial dimension.
+        stride: step of the windows, likewise; by default kernel_size.
+        padding: elements of -inf added at both ends of each spatial dimension, likewise; at most half of kernel_size.
+        dilation: spacing of a window's elements, likewise.
+        ceil_mode: use ceil instead of floor for the output's sizes.
+        return_indices: also return the indices of the maxima, for `MaxUnpool{n}d`.
+
+    Shape:
+        output: (N, C, {out}) or (C, {out}), with indices a pair of them; a size S becomes
+            floor((S + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+    """
+_WITH_INDICES = """Return `{name}` with the indices of the maxima.
+
+    Args and shapes are those of `{name}`; `return_indices` has no effect.
+    """
+
+
+class _MaxPool(Protocol):
+    """Type of max_pool1d, 2d and 3d: `return_indices=True` returns a pair."""
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
+    ) -> Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None,
+        padding: int | IntList,
+        dilation: int | IntList,
+        ceil_mode: bool,
+        return_indices: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class _AdaptiveMaxPool(Protocol):
+    """Type of adaptive_max_pool1d, 2d and 3d."""
+
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[False] = False
+    ) -> Tensor: ...
+
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class _FractionalMaxPool(Protocol):
+    """Type of fractional_max_pool2d and 3d."""
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: Literal[False] = False,
+        _random_samples: Tensor | None = None,
+    ) -> Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        *,
+        return_indices: Literal[True],
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+def _typed_max_pool(function: Any) -> _MaxPool:
+    return function  # type: ignore[no-any-return]
+
+
+def _typed_adaptive_max_pool(function: Any) -> _AdaptiveMaxPool:
+    return function  # type: ignore[no-any-return]
+
+
+def _typed_fractional_max_pool(function: Any) -> _FractionalMaxPool:
+    return function  # type: ignore[no-any-return]
+
+
+@_typed_max_pool
+@spatial(1, _MAX_POOL)
 def max_pool1d(
     input: Tensor,
     kernel_size: int | IntList,
@@ -44,22 +176,12 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over windows of (batch, channels, length); with `return_indices` also where they are.
-
-    Args:
-        input: (N, C, L) or (C, L), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
-    stride = () if stride is None else stride
     pool = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@typed_max_pool
+@_typed_max_pool
+@spatial(2, _MAX_POOL)
 def max_pool2d(
     input: Tensor,
     kernel_size: int | IntList,
@@ -69,22 +191,12 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
-    stride = () if stride is None else stride
     pool = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@typed_max_pool
+@_typed_max_pool
+@spatial(3, _MAX_POOL)
 def max_pool3d(
     input: Tensor,
     kernel_size: int | IntList,
@@ -94,23 +206,11 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over windows of (batch, channels, depth, height, width).
-
-    With `return_indices` also where they are.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
-    stride = () if stride is None else stride
     pool = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
+@spatial(1, _WITH_INDICES)
 def max_pool1d_with_indices(
     input: Tensor,
     kernel_size: int | IntList,
@@ -120,19 +220,10 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool1d` with the indices, whatever `return_indices` says.
-
-    Args:
-        input: (N, C, L) or (C, L), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@spatial(2, _WITH_INDICES)
 def max_pool2d_with_indices(
     input: Tensor,
     kernel_size: int | IntList,
@@ -142,19 +233,10 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool2d` with the indices, whatever `return_indices` says.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+@spatial(3, _WITH_INDICES)
 def max_pool3d_with_indices(
     input: Tensor,
     kernel_size: int | IntList,
@@ -164,35 +246,35 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool3d` with the indices, whatever `return_indices` says.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def repeated(value, count):
-    """One value per dimension.
+# --- adaptive pooling -----------------------------------------------------------------------------------------------
+
+_ADAPTIVE = """
 
     Args:
-        value: a number for all dimensions, or a sequence with one for each.
-        count: how many dimensions there are.
+        input: (N, C, {in}) or (C, {in}), floating.
+        output_size: spatial sizes of the output, an int or one per spatial dimension; None keeps the input's size.
+"""
+_ADAPTIVE_MAX = f"""{{n}}d adaptive max pooling: the maxima of windows that divide the input evenly.{_ADAPTIVE}\
+        return_indices: also return the indices of the maxima, for `MaxUnpool{{n}}d`.
+
+    Shape:
+        output: (N, C, *output_size) or (C, *output_size), with indices a pair of them.
     """
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+_ADAPTIVE_AVG = f"""{{n}}d adaptive average pooling: the means of windows that divide the input evenly.{_ADAPTIVE}
+    Shape:
+        output: (N, C, *output_size) or (C, *output_size).
+
+    Raises:
+        ValueError: for an input of {{n}} or fewer dimensions.
+    """
 
 
 def _output_size(input, output_size, count):
-    """The sizes asked for, with None filled in by the input's own.
-
-    A single number stands for all dimensions.
-    """
-    wanted = repeated(output_size, count)
+    """Replace None in `output_size` by the input's sizes; a single number stands for all dimensions."""
+    wanted = _repeated(output_size, count)
     if isinstance(output_size, (tuple, list)) and input.dim() <= len(wanted):
         raise ValueError(f"Input dimension should be at least {len(wanted) + 1}")
     if None not in wanted:
@@ -200,116 +282,90 @@ def _output_size(input, output_size, count):
     return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True))
 
 
-@typed_adaptive_max_pool
+@_typed_adaptive_max_pool
+@spatial(1, _ADAPTIVE_MAX)
 def adaptive_max_pool1d(
     input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over as many windows as `output_size` says; with `return_indices` also where they are.
-
-    Args:
-        input: (N, C, L) or (C, L), floating.
-    """
     both = ops.adaptive_max_pool1d(input, output_size)
     return both if return_indices else both[0]
 
 
-@typed_adaptive_max_pool
+@spatial(1, _WITH_INDICES)
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+@_typed_adaptive_max_pool
+@spatial(2, _ADAPTIVE_MAX)
 def adaptive_max_pool2d(
     input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over as many windows as `output_size` says (None keeps a size).
-
-    Optionally with their indices.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W), floating.
-        return_indices: also return where the maxima are.
-    """
     both = ops.adaptive_max_pool2d(input, _output_size(input, output_size, 2))
     return both if return_indices else both[0]
 
 
-@typed_adaptive_max_pool
+@spatial(2, _WITH_INDICES)
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    return adaptive_max_pool2d(input, output_size, True)
+
+
+@_typed_adaptive_max_pool
+@spatial(3, _ADAPTIVE_MAX)
 def adaptive_max_pool3d(
     input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over as many windows as `output_size` says (None keeps a size).
-
-    Optionally with their indices.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W), floating.
-        return_indices: also return where the maxima are.
-    """
     both = ops.adaptive_max_pool3d(input, _output_size(input, output_size, 3))
     return both if return_indices else both[0]
 
 
-def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool1d` with the indices.
-
-    Args:
-        output_size: int, or one per dimension; None keeps that of the input.
-        return_indices: has no effect: the indices are returned in any case.
-    """
-    return adaptive_max_pool1d(input, output_size, True)
-
-
-def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool2d` with the indices.
-
-    Args:
-        output_size: int, or one per dimension; None keeps that of the input.
-        return_indices: has no effect: the indices are returned in any case.
-    """
-    return adaptive_max_pool2d(input, output_size, True)
-
-
+@spatial(3, _WITH_INDICES)
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool3d` with the indices.
-
-    Args:
-        output_size: int, or one per dimension; None keeps that of the input.
-        return_indices: has no effect: the indices are returned in any case.
-    """
     return adaptive_max_pool3d(input, output_size, True)
 
 
+@spatial(2, _ADAPTIVE_AVG)
 def adaptive_avg_pool2d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    """Means over as many windows as `output_size` says; None keeps that dimension's size.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W), floating.
-    """
     return ops.adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
+@spatial(3, _ADAPTIVE_AVG)
 def adaptive_avg_pool3d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    """Means over as many windows as `output_size` says; None keeps that dimension's size.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W), floating.
-    """
     return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
+# --- power-average pooling ------------------------------------------------------------------------------------------
+
+_LP_POOL = """{n}d power-average pooling: (sum of x ** norm_type over each window) ** (1 / norm_type).
+
+    Args:
+        input: (N, C, {in}) or (C, {in}), floating.
+        norm_type: exponent; 1 gives sums, larger ones approach maxima.
+        kernel_size: size of the windows, an int or one per spatial dimension.
+        stride: step of the windows, likewise; by default kernel_size.
+        ceil_mode: use ceil instead of floor for the output's sizes.
+
+    Shape:
+        output: (N, C, {out}) or (C, {out}); a size S of the input becomes
+            floor((S - kernel_size) / stride) + 1.
+    """
+
+
 def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
-    kernel = repeated(kernel_size, dims)
-    count = 1
-    for size in kernel:
-        count *= size
-    stride = kernel if stride is None else repeated(stride, dims)
+    kernel = _repeated(kernel_size, dims)
+    stride = kernel if stride is None else _repeated(stride, dims)
     mean = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
-    # relu passes nothing back where a window's sum is 0, where the root has no derivative.
-    return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
+    # relu passes no gradient where a window's sum is 0, where the root has no derivative.
+    return (mean.sign() * mean.abs().relu()).mul(math.prod(kernel)).pow(1.0 / norm_type)
 
 
+@spatial(1, _LP_POOL)
 def lp_pool1d(
     input: Tensor,
     norm_type: float,
@@ -317,17 +373,10 @@ def lp_pool1d(
     stride: int | IntList | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type).
-
-    Args:
-        input: (N, C, L) or (C, L), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, ops.avg_pool1d)
 
 
+@spatial(2, _LP_POOL)
 def lp_pool2d(
     input: Tensor,
     norm_type: float,
@@ -335,17 +384,10 @@ def lp_pool2d(
     stride: int | IntList | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type).
-
-    Args:
-        input: (N, C, H, W) or (C, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
-    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, ops.avg_pool2d)
 
 
+@spatial(3, _LP_POOL)
 def lp_pool3d(
     input: Tensor,
     norm_type: float,
@@ -353,12 +395,177 @@ def lp_pool3d(
     stride: int | IntList | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type).
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
+
+
+# --- fractional max pooling -----------------------------------------------------------------------------------------
+
+_FRACTIONAL = """{n}d fractional max pooling (Graham 2014): the maximum of each window, with windows placed at random.
 
     Args:
-        input: (N, C, D, H, W) or (C, D, H, W), floating.
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+        input: (N, C, {in}) or (C, {in}), floating.
+        kernel_size: size of the windows, an int or one per spatial dimension.
+        output_size: spatial sizes of the output, likewise; this or `output_ratio`.
+        output_ratio: output size / input size, in (0, 1), a number or one per spatial dimension.
+        return_indices: also return the indices of the maxima, for `MaxUnpool{n}d`.
+
+    Shape:
+        output: (N, C, *output_size) or (C, *output_size), with indices a pair of them; output_ratio makes a size S
+            of the input floor(S * output_ratio).
+
+    Raises:
+        ValueError: without both output_size and output_ratio.
     """
-    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
+
+
+def _fractional(input, kernel_size, output_size, output_ratio, samples, dims, pool):
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        sizes = zip(input.shape[-dims:], _repeated(output_ratio, dims), strict=True)
+        output_size = tuple(int(size * ratio) for size, ratio in sizes)
+    if samples is None:
+        batch = 1 if input.dim() == dims + 1 else input.shape[0]
+        samples = gl.rand(batch, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
+    return pool(input, kernel_size, output_size, samples)
+
+
+@spatial(2, _WITH_INDICES)
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d)
+
+
+@_typed_fractional_max_pool
+@spatial(2, _FRACTIONAL)
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    both = fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    return both if return_indices else both[0]
+
+
+@spatial(3, _WITH_INDICES)
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d)
+
+
+@_typed_fractional_max_pool
+@spatial(3, _FRACTIONAL)
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    both = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    return both if return_indices else both[0]
+
+
+# --- unpooling ------------------------------------------------------------------------------------------------------
+
+_UNPOOL = """Partial inverse of {n}d max pooling: put the maxima back in place, zeros elsewhere.
+
+    Args:
+        input: (N, C, {in}) or (C, {in}), floating.
+        indices: int64, of the shape of `input`: indices of the maxima, as max pooling returns them.
+        kernel_size: size of the pooling's windows, an int or one per spatial dimension.
+        stride: step of the windows, likewise; by default kernel_size.
+        padding: padding of the pooling, likewise.
+        output_size: spatial sizes of what was pooled, where the windows do not determine them.
+
+    Shape:
+        output: (N, C, {out}) or (C, {out}); a size S of the input becomes
+            (S - 1) * stride - 2 * padding + kernel_size.
+
+    Raises:
+        ValueError: for an output_size that differs from that by stride or more.
+    """
+
+
+def _unpool_size(input, kernel, stride, padding, output_size):
+    """Return the spatial sizes of an unpooled result: the smallest that fit, or the given ones if possible."""
+    dims = len(kernel)
+    default = [
+        (size - 1) * step + window - 2 * pad
+        for size, step, window, pad in zip(input.shape[-dims:], stride, kernel, padding, strict=True)
+    ]
+    if output_size is None:
+        return default
+    if len(output_size) == dims + 2:
+        output_size = output_size[2:]
+    if len(output_size) != dims:
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a "
+            f"length of '{len(output_size)}'"
+        )
+    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=True)):
+        if not usual - step < asked < usual + step:
+            raise ValueError(
+                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"
+            )
+    return list(output_size)
+
+
+@spatial(1, _UNPOOL)
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
+    kernel = _repeated(kernel_size, 1)
+    stride = kernel if stride is None else _repeated(stride, 1)
+    size = _unpool_size(input, kernel, stride, _repeated(padding, 1), output_size)
+    return ops.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
+
+
+@spatial(2, _UNPOOL)
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
+    kernel = _repeated(kernel_size, 2)
+    stride = kernel if stride is None else _repeated(stride, 2)
+    return ops.max_unpool2d(input, indices, _unpool_size(input, kernel, stride, _repeated(padding, 2), output_size))
+
+
+@spatial(3, _UNPOOL)
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    output_size: IntList | None = None,
+) -> Tensor:
+    kernel, padding = _repeated(kernel_size, 3), _repeated(padding, 3)
+    stride = kernel if stride is None else _repeated(stride, 3)
+    size = _unpool_size(input, kernel, stride, padding, output_size)
+    return ops.max_unpool3d(input, indices, size, stride, padding)

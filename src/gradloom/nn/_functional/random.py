@@ -1,10 +1,11 @@
-"""Dropout: probabilities checked, the in-place forms by keyword, and whole channels at a time."""
+"""Dropout: probabilities checked, in-place forms selected by `inplace`, and dropout of whole channels."""
 
 from __future__ import annotations
 
 import warnings
 from typing import TYPE_CHECKING
 
+from gradloom.nn import _documentation
 from gradloom.nn._functional import operators as ops
 
 if TYPE_CHECKING:
@@ -18,35 +19,22 @@ def _check(p):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+@_documentation.dropout
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, zero elements with probability `p` and scale the others by 1 / (1 - p).
-
-    Raises ValueError for a probability outside [0, 1].
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
+    """Zero elements at random and scale the others by 1 / (1 - p) (Hinton et al. 2012)."""
     _check(p)
     return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)
 
 
+@_documentation.dropout
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of self-normalising networks (Klambauer et al. 2017).
-
-    Args:
-        p: probability with which an element (or channel) is dropped.
-        training: False returns the input as it is.
-        inplace: write the result into `input` and return that.
-    """
+    """Set elements at random to the negative saturation of SELU, keeping mean and variance (Klambauer et al. 2017)."""
     _check(p)
     return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)
 
 
 def _channels(input, p, training, inplace, dims, name):
-    """Drop whole channels of (batch, channels, *dims).
-
-    An input without the batch dimension gets one meanwhile.
-    """
+    """Drop whole channels of (N, C, *dims); an input without N gets it temporarily."""
     _check(p)
     if input.dim() not in (dims + 1, dims + 2):
         message = (
@@ -62,24 +50,30 @@ def _channels(input, p, training, inplace, dims, name):
     return result if batched else (result.squeeze_(0) if inplace else result.squeeze(0))
 
 
+@_documentation.dropout
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, length) or (channels, length) with probability `p`.
+    """Zero whole channels at random and scale the others by 1 / (1 - p) (Tompson et al. 2015).
 
-    Args:
-        training: False returns the input as it is.
-        inplace: write the result into `input` and return that.
+    Shape:
+        input: (N, C, L) or (C, L).
+        output: as the input.
+
+    Raises:
+        ValueError: for p outside [0, 1].
+        RuntimeError: for an input with another number of dimensions.
     """
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input.")
     return _channels(input, p, training, inplace, 1, "dropout1d")
 
 
+@_documentation.dropout
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, height, width) with probability `p`.
+    """Zero whole channels at random and scale the others by 1 / (1 - p) (Tompson et al. 2015).
 
-    Args:
-        training: False returns the input as it is.
-        inplace: write the result into `input` and return that.
+    Shape:
+        input: (N, C, H, W) or, with a warning, (N, C, L).
+        output: as the input.
     """
     _check(p)
     if input.dim() == 3:
@@ -93,23 +87,24 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channels(input, p, training, inplace, 2, "dropout2d")
 
 
+@_documentation.dropout
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, depth, height, width) with probability `p`.
+    """Zero whole channels at random and scale the others by 1 / (1 - p) (Tompson et al. 2015).
 
-    Args:
-        training: False returns the input as it is.
-        inplace: write the result into `input` and return that.
+    Shape:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output: as the input.
     """
     return _channels(input, p, training, inplace, 3, "dropout3d")
 
 
+@_documentation.dropout
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels.
 
-    Args:
-        p: probability with which an element (or channel) is dropped.
-        training: False returns the input as it is.
-        inplace: write the result into `input` and return that.
+    Shape:
+        input: (N, C, *).
+        output: as the input.
     """
     _check(p)
     return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)

@@ -28,12 +28,20 @@ __all__ = [
 
 
 def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Pad the last dimensions by the pairs in `pad`, the last dimension's pair first; negative numbers crop.
-
-    `mode` is "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular".
+    """Pad the last dimensions.
 
     Args:
-        input: any shape.
+        input: (*).
+        pad: pairs of paddings, the last dimension's first; negative numbers crop.
+        mode: "constant", "reflect", "replicate" or "circular".
+        value: number to pad with in mode "constant", by default 0.
+
+    Shape:
+        output: (*); a size grows by its two paddings.
+
+    Raises:
+        RuntimeError: for an odd number of paddings, too many, or a value in another mode.
+        NotImplementedError: for another mode, or a number of dimensions that the mode does not support.
     """
     dims, count = input.dim(), len(pad)
     if count % 2:
@@ -72,14 +80,17 @@ def unfold(
     padding: int | IntList = 0,
     stride: int | IntList = 1,
 ) -> Tensor:
-    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows).
+    """Copy sliding blocks into columns.
 
     Args:
         input: (N, C, H, W) or (C, H, W), floating.
-        kernel_size: extent of the blocks: int, or (height, width).
-        dilation: distance between the elements of a block.
-        padding: what is added to both ends of the image.
-        stride: distance between blocks.
+        kernel_size: size of the blocks, an int or (height, width).
+        dilation: spacing of a block's elements, likewise.
+        padding: zeros added at both ends of each spatial dimension, likewise.
+        stride: step of the blocks, likewise.
+
+    Shape:
+        output: (N, C * product of kernel_size, blocks) or without N.
     """
     return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
@@ -92,14 +103,18 @@ def fold(
     padding: int | IntList = 0,
     stride: int | IntList = 1,
 ) -> Tensor:
-    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size).
+    """Sum sliding blocks, given as columns, at their positions; the adjoint of `unfold`.
 
     Args:
-        input: (N, C * block, number of blocks), or without N; floating.
-        kernel_size: extent of the blocks: int, or (height, width).
-        dilation: distance between the elements of a block.
-        padding: what is added to both ends of the image.
-        stride: distance between blocks.
+        input: (N, C * product of kernel_size, blocks) or without N; floating.
+        output_size: spatial size of the output, an int or (H, W).
+        kernel_size: size of the blocks, an int or (height, width).
+        dilation: spacing of a block's elements, likewise.
+        padding: padding of the output, likewise.
+        stride: step of the blocks, likewise.
+
+    Shape:
+        output: (N, C, H, W) or (C, H, W).
     """
     sizes = (output_size, kernel_size, dilation, padding, stride)
     return ops.col2im(input, *map(_pair, sizes))
@@ -131,17 +146,24 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resample (N, C, *spatial) to `size`, or by `scale_factor`.
-
-    Each is a number or one per spatial dimension.
+    """Resample to `size`, or by `scale_factor`.
 
     Args:
-        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear"
-            (5-d), "area".
-        align_corners: for the linear and cubic modes: whether the corner elements' centres stay where they
-            are.
-        recompute_scale_factor: use the scale that the rounded output size implies.
-        antialias: smooth before reducing ("bilinear" and "bicubic").
+        input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: spatial sizes of the output, an int or one per dimension; this or `scale_factor`.
+        scale_factor: factor of the spatial sizes, a number or one per dimension.
+        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area".
+        align_corners: for the linear and cubic modes: keep the centres of the corner elements in place.
+        recompute_scale_factor: use the factor that the rounded output size implies.
+        antialias: smooth before reducing; for "bilinear" and "bicubic".
+
+    Shape:
+        output: (N, C, *size), or with each spatial size S as floor(S * scale_factor).
+
+    Raises:
+        ValueError: unless one of size and scale_factor is given, for as many dimensions as the input's, and for options
+            that the mode does not have.
+        NotImplementedError: for a mode that does not match the input's dimensions.
     """
     spatial = input.dim() - 2
     if mode in ("nearest", "area", "nearest-exact"):
@@ -179,7 +201,7 @@ def interpolate(
 
 
 def _sizes_and_scales(input, size, scale_factor, spatial):
-    """The output's spatial sizes, and the scale of each dimension (None unless scales were given)."""
+    """Return the output's spatial sizes, and the scale of each dimension (None unless scales are given)."""
     given = size if size is not None else scale_factor
     if isinstance(given, (tuple, list)):
         if len(given) != spatial:
@@ -209,13 +231,13 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Deprecated: the older name of `interpolate`.
+    """Deprecated name of `interpolate`.
 
     Args:
-        size: of the result: int, or one per dimension; this or `scale_factor`.
-        scale_factor: size of the result over that of the input.
-        mode: as for `interpolate`.
-        align_corners: whether the centres of the corner elements keep their places.
+        input, size, scale_factor, mode, align_corners: as for `interpolate`.
+
+    Shape:
+        output: as for `interpolate`.
     """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -224,11 +246,13 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """Deprecated: `interpolate` with the mode "nearest".
+    """Deprecated: `interpolate` with mode "nearest".
 
     Args:
-        size: of the result: int, or one per dimension; this or `scale_factor`.
-        scale_factor: size of the result over that of the input.
+        input, size, scale_factor: as for `interpolate`.
+
+    Shape:
+        output: as for `interpolate`.
     """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
@@ -239,11 +263,13 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """Deprecated: `interpolate` with the mode "bilinear" and aligned corners.
+    """Deprecated: `interpolate` with mode "bilinear" and aligned corners.
 
     Args:
-        size: of the result: int, or one per dimension; this or `scale_factor`.
-        scale_factor: size of the result over that of the input.
+        input, size, scale_factor: as for `interpolate`.
+
+    Shape:
+        output: as for `interpolate`.
     """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
@@ -258,13 +284,20 @@ _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Values of (N, C, *spatial) at positions `grid` (N, *out, dims), with coordinates from -1 to 1.
+    """Sample the input at the positions of a grid (Jaderberg et al. 2015).
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W), floating.
+        grid: (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3): positions x, y[, z] in [-1, 1].
         mode: "bilinear", "nearest" or "bicubic".
-        padding_mode: what lies outside: "zeros", "border" or "reflection".
-        align_corners: whether -1 and 1 mean the centres of the corner elements, or their outer edges.
+        padding_mode: values outside: "zeros", "border" or "reflection".
+        align_corners: let -1 and 1 be the centres of the corner elements, not their outer edges.
+
+    Shape:
+        output: (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out).
+
+    Raises:
+        ValueError: for an unknown mode or padding_mode.
     """
     if mode not in _SAMPLING:
         raise ValueError(
@@ -285,11 +318,19 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: IntList, align_corners: bool | None = None) -> Tensor:
-    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output (N, C, *spatial).
+    """Return the sampling grid of affine maps, for `grid_sample`.
 
     Args:
-        size: (N, C, H, W) or (N, C, D, H, W) of the image to sample.
+        theta: (N, 2, 3) or (N, 3, 4), floating.
+        size: (N, C, H, W) or (N, C, D, H, W), sizes of the output image.
         align_corners: as for `grid_sample`.
+
+    Shape:
+        output: (N, H, W, 2) or (N, D, H, W, 3).
+
+    Raises:
+        ValueError: for a theta of another dtype or shape, or an empty size.
+        NotImplementedError: for other numbers of dimensions.
     """
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")

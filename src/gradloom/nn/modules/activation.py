@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -49,7 +50,7 @@ __all__ = [
 
 
 class _Inplace(Module):
-    """An activation that may overwrite its input; `inplace` is printed when it does."""
+    """Base of activations that may overwrite their input."""
 
     __constants__: list[str] = ["inplace"]
 
@@ -64,37 +65,32 @@ class _Inplace(Module):
         return self._with_inplace("")
 
 
+@like(F.relu)
 class ReLU(_Inplace):
-    """max(x, 0)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
+@like(F.selu)
 class SELU(_Inplace):
-    """The self-normalising ELU of Klambauer et al. 2017."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
+@like(F.silu)
 class SiLU(_Inplace):
-    """x * sigmoid(x)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
+@like(F.mish)
 class Mish(_Inplace):
-    """x * tanh(softplus(x))."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
+@like(F.hardsigmoid)
 class Hardsigmoid(_Inplace):
-    """clip(x / 6 + 1 / 2, 0, 1)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
@@ -102,9 +98,8 @@ class Hardsigmoid(_Inplace):
         return ""
 
 
+@like(F.hardswish)
 class Hardswish(_Inplace):
-    """x * clip(x / 6 + 1 / 2, 0, 1)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
@@ -112,13 +107,8 @@ class Hardswish(_Inplace):
         return ""
 
 
+@like(F.threshold)
 class Threshold(_Inplace):
-    """x where it exceeds `threshold`, `value` elsewhere.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
-
     __constants__: list[str] = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
@@ -134,12 +124,20 @@ class Threshold(_Inplace):
 
 
 class Hardtanh(_Inplace):
-    """x clipped to [min_val, max_val]; ValueError unless max_val is greater.
-
-    `min_value` and `max_value` are deprecated names of the bounds.
+    """x clipped to [min_val, max_val].
 
     Args:
-        inplace: write the result into `input` and return that.
+        min_val: lower bound.
+        max_val: upper bound.
+        inplace: write the result into the input.
+        min_value, max_value: deprecated names of the bounds.
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+
+    Raises:
+        ValueError: unless max_val exceeds min_val.
     """
 
     __constants__: list[str] = ["min_val", "max_val", "inplace"]
@@ -172,13 +170,8 @@ class Hardtanh(_Inplace):
         return self._with_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
 
 
+@like(F.relu6)
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6).
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
@@ -197,27 +190,20 @@ class _Alpha(_Inplace):
         return self._with_inplace(f"alpha={self.alpha}")
 
 
+@like(F.elu)
 class ELU(_Alpha):
-    """x for x > 0, alpha * (exp(x) - 1) elsewhere."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
+@like(F.celu)
 class CELU(_Alpha):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
+@like(F.leaky_relu)
 class LeakyReLU(_Inplace):
-    """x for x > 0, negative_slope * x elsewhere.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
-
     __constants__: list[str] = ["inplace", "negative_slope"]
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
@@ -231,13 +217,8 @@ class LeakyReLU(_Inplace):
         return self._with_inplace(f"negative_slope={self.negative_slope}")
 
 
+@like(F.rrelu)
 class RReLU(_Inplace):
-    """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean in evaluation.
-
-    Args:
-        inplace: write the result into `input` and return that.
-    """
-
     __constants__: list[str] = ["lower", "upper", "inplace"]
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
@@ -253,11 +234,17 @@ class RReLU(_Inplace):
 
 
 class PReLU(Module):
-    """x for x > 0, weight * x elsewhere, with a learnt slope for all channels or one for each.
+    """x for x > 0, weight * x elsewhere, with learned slopes (He et al. 2015).
 
     Args:
-        num_parameters: 1 or the number of channels (dimension 1 of the input).
-        init: first value of the slopes.
+        num_parameters: 1, or the number of channels C for one slope per channel.
+        init: initial slope.
+        device, dtype: device and dtype of the weight.
+
+    Shape:
+        input: (*), or (N, C, *) for one slope per channel.
+        output: as the input.
+        weight: (num_parameters,).
     """
 
     __constants__: list[str] = ["num_parameters"]
@@ -283,43 +270,52 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+@like(F.tanh)
 class Tanh(Module):
-    """The hyperbolic tangent."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
+@like(F.sigmoid)
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """log(1 / (1 + exp(-x))), element by element.
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
+@like(F.softsign)
 class Softsign(Module):
-    """x / (1 + |x|)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
+@like(F.tanhshrink)
 class Tanhshrink(Module):
-    """x - tanh(x)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class GELU(Module):
-    """x * Phi(x); `approximate="tanh"` uses the tanh approximation (Hendrycks and Gimpel 2016)."""
+    """x * Phi(x), with Phi the normal distribution function (Hendrycks and Gimpel 2016).
+
+    Args:
+        approximate: "none", or "tanh" for x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))).
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+    """
 
     __constants__: list[str] = ["approximate"]
 
@@ -334,9 +330,8 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
+@like(F.glu)
 class GLU(Module):
-    """a * sigmoid(b) for the halves a, b of the input along `dim`."""
-
     __constants__: list[str] = ["dim"]
 
     def __init__(self, dim: int = -1) -> None:
@@ -351,7 +346,16 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`."""
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`.
+
+    Args:
+        beta: sharpness.
+        threshold: bound above which the function is linear.
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+    """
 
     __constants__: list[str] = ["beta", "threshold"]
 
@@ -379,14 +383,30 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| exceeds `lambd`, 0 elsewhere."""
+    """x where |x| exceeds `lambd`, 0 elsewhere.
+
+    Args:
+        lambd: bound.
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by `lambd`, 0 within it."""
+    """x moved towards 0 by `lambd`, 0 where |x| is at most `lambd`.
+
+    Args:
+        lambd: distance.
+
+    Shape:
+        input: (*), any shape.
+        output: as the input.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
@@ -407,29 +427,34 @@ class _OverDim(Module):
         return f"dim={self.dim}"
 
 
+@like(F.softmax)
 class Softmax(_OverDim):
-    """exp(x) / sum(exp(x)) along `dim`."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
+@like(F.log_softmax)
 class LogSoftmax(_OverDim):
-    """x - log(sum(exp(x))) along `dim`."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
+@like(F.softmin)
 class Softmin(_OverDim):
-    """The softmax of -x along `dim`."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
-    """The softmax over the channels of (N, C, H, W) or (C, H, W); ValueError for other inputs."""
+    """Softmax over the channels of images.
+
+    Shape:
+        input: (N, C, H, W) or (C, H, W).
+        output: as the input.
+
+    Raises:
+        ValueError: from `forward`, for an input with another number of dimensions.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

@@ -1,4 +1,4 @@
-"""Normalisation by statistics over the batch (BatchNorm) or over each sample's channels (InstanceNorm)."""
+"""Batch and instance normalisation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -18,15 +19,7 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "Insta
 
 
 class _NormBase(Module):
-    """Affine parameters `weight`, `bias` and running statistics, each (num_features,) or None.
-
-    Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: weight of a batch in the running statistics; None makes them plain averages.
-        affine: whether there are weight and bias; `bias=False` leaves out the latter.
-        track_running_stats: whether there are running statistics.
-    """
+    """Base of the norms: affine parameters and running statistics, each (C,) or None."""
 
     # 2: num_batches_tracked is part of the state.
     _version = 2
@@ -61,14 +54,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget the batches seen."""
+        """Reset the running statistics to mean 0 and variance 1."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Forget the batches seen, and make the affine map the identity."""
+        """Reset the running statistics and make the affine map the identity."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -96,6 +89,30 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
+    """{n}d batch normalisation (Ioffe and Szegedy 2015).
+
+    output = (input - mean) / sqrt(var + eps) * weight + bias for each channel, with mean and biased variance over N and
+    the spatial dimensions in training, and the running statistics in evaluation.
+
+    Args:
+        num_features: number of channels, C.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None makes them plain averages over all batches.
+        affine: learn weight and bias.
+        track_running_stats: keep running statistics; without them evaluation uses the batch's, too.
+        device, dtype: device and dtype of parameters and buffers.
+        bias: learn the bias if `affine`.
+
+    Shape:
+        input: (N, C, {in}); in 1d also (N, C).
+        output: as the input.
+        weight, bias, running_mean, running_var: (C,).
+
+    Raises:
+        ValueError: from `forward`, for an input with another number of dimensions, and in training for one value per
+            channel.
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -118,25 +135,46 @@ class _BatchNorm(_NormBase):
         )
 
 
+@spatial(1)
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation (Ioffe and Szegedy 2015) of (N, C) or (N, C, L)."""
-
     _dims = (2, 3)
 
 
+@spatial(2)
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W)."""
-
     _dims = (4,)
 
 
+@spatial(3)
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (N, C, D, H, W)."""
-
     _dims = (5,)
 
 
 class _InstanceNorm(_NormBase):
+    """{n}d instance normalisation (Ulyanov et al. 2016).
+
+    output = (input - mean) / sqrt(var + eps) * weight + bias for each channel of each batch element, with mean and
+    biased variance over the spatial dimensions, or the running statistics in evaluation if they are tracked.
+
+    Args:
+        num_features: number of channels, C.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics.
+        affine: learn weight and bias.
+        track_running_stats: keep running statistics and use them in evaluation.
+        device, dtype: device and dtype of parameters and buffers.
+        bias: learn the bias if `affine`.
+
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: as the input.
+        weight, bias, running_mean, running_var: (C,).
+
+    Raises:
+        ValueError: from `forward`, for an input with another number of dimensions or, with `affine`, of channels, and
+            for one spatial element.
+    """
+
     def __init__(
         self,
         num_features: int,
@@ -179,19 +217,16 @@ class _InstanceNorm(_NormBase):
         return result.squeeze(0) if unbatched else result
 
 
+@spatial(1)
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation (Ulyanov et al. 2016) of (N, C, L) or (C, L)."""
-
     _dims = (2, 3)
 
 
+@spatial(2)
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
-
     _dims = (3, 4)
 
 
+@spatial(3)
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
-
     _dims = (4, 5)

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions in one, two and three dimensions."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
+from gradloom.nn.modules.utils import _reverse_repeat_tuple, ntuple
 from gradloom.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from gradloom import Tensor
@@ -24,10 +24,11 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: their sizes, checked; their parameters; how they are printed."""
+    """Base of all convolutions: checked sizes, parameters and printing."""
 
     weight: Parameter
     bias: Parameter
+    _spatial: int
 
     __constants__: list[str] = [
         "stride",
@@ -69,7 +70,7 @@ class _ConvNd(Module):
         self.output_padding = output_padding
         self.groups = groups
         self.padding_mode = padding_mode
-        # The padding as F.pad takes it: last dimension first, both sides.
+        # The padding as F.pad takes it: both sides, last dimension first.
         if isinstance(padding, str):
             self._reversed_padding_repeated_twice = _string_padding(padding, kernel_size, dilation)
         else:
@@ -83,7 +84,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters: uniformly from +-1 / sqrt(fan_in)."""
+        """Draw the parameters uniformly from +-1 / sqrt(C_in / groups * product of kernel_size)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -94,7 +95,7 @@ class _ConvNd(Module):
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
         if self.padding_mode != "zeros":
-            # Done beforehand: the operator itself knows zeros only.
+            # The operator pads with zeros only.
             input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
         return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
@@ -142,7 +143,7 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode):
 
 
 def _string_padding(padding, kernel_size, dilation):
-    """(left, right) for every dimension, the last one first; "same" puts the odd element to the right."""
+    """Return (left, right) for every dimension, last first; "same" puts the odd element on the right."""
     pairs = []
     for size, spread in zip(reversed(kernel_size), reversed(dilation), strict=True):
         total = spread * (size - 1) if padding == "same" else 0
@@ -151,9 +152,35 @@ def _string_padding(padding, kernel_size, dilation):
 
 
 class _Convolution(_ConvNd):
-    """What the plain convolutions share. They differ in the number of dimensions, which `_sizes` knows."""
+    """{n}d convolution: cross-correlate the channels of the input with learned kernels.
 
-    _sizes: Callable[..., tuple[Any, ...]]
+    output[n, k] = bias[k] + the sum over the channels c of k's group of weight[k, c] * input[n, c], where * is the
+    cross-correlation.
+
+    Args:
+        in_channels: number of channels of the input, C_in.
+        out_channels: number of channels of the output, C_out.
+        kernel_size: size of the kernels, an int or one per spatial dimension.
+        stride: step of the kernels, likewise.
+        padding: elements added at both ends of each spatial dimension, likewise; or "valid" for none, or "same" for
+            an output of the input's size.
+        dilation: spacing of the kernels' elements, likewise.
+        groups: number of groups of channels; each output group sees only its input group.
+        bias: add a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (N, C_in, {in}) or (C_in, {in}).
+        output: (N, C_out, {out}) or (C_out, {out}); a size S of the input becomes
+            floor((S + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+        weight: (C_out, C_in / groups, *kernel_size).
+        bias: (C_out,).
+
+    Raises:
+        ValueError: if groups does not divide the numbers of channels; for padding "same" with a stride; for an unknown
+            padding or padding_mode.
+    """
 
     def __init__(
         self,
@@ -169,7 +196,7 @@ class _Convolution(_ConvNd):
         device: Device | None = None,
         dtype: DType | None = None,
     ) -> None:
-        sizes = self._sizes
+        sizes = ntuple(self._spatial)
         padding = padding if isinstance(padding, str) else sizes(padding)
         super().__init__(
             in_channels,
@@ -191,67 +218,53 @@ class _Convolution(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
 
+@spatial(1)
 class Conv1d(_Convolution):
-    """Cross-correlation of (N, in_channels, L) with `out_channels` kernels.
-
-    Args:
-        kernel_size, stride, dilation: a number or one per dimension.
-        padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
-        groups: input and output channels are split into as many groups, each seeing its own inputs only.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        bias: whether a vector (out_channels,) is added.
-    """
-
-    _sizes = staticmethod(_single)
-
     def _convolve(self, *args):
         return F.conv1d(*args)
 
 
+@spatial(2)
 class Conv2d(_Convolution):
-    """Cross-correlation of (N, in_channels, H, W) with `out_channels` kernels; arguments as for `Conv1d`.
-
-    Args:
-        kernel_size: extent of the kernel: int, or one per dimension.
-        stride: distance between the places where the kernel is applied.
-        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
-        dilation: distance between the elements of the kernel.
-        groups: into how many parts channels are divided that do not see each other.
-        bias: whether a vector (out_channels,) is added.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-    """
-
-    _sizes = staticmethod(_pair)
-
     def _convolve(self, *args):
         return F.conv2d(*args)
 
 
+@spatial(3)
 class Conv3d(_Convolution):
-    """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels.
-
-    Arguments as for `Conv1d`.
-
-    Args:
-        kernel_size: extent of the kernel: int, or one per dimension.
-        stride: distance between the places where the kernel is applied.
-        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
-        dilation: distance between the elements of the kernel.
-        groups: into how many parts channels are divided that do not see each other.
-        bias: whether a vector (out_channels,) is added.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-    """
-
-    _sizes = staticmethod(_triple)
-
     def _convolve(self, *args):
         return F.conv3d(*args)
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share: zeros as only padding, an output size that may be asked for."""
+    """{n}d transposed convolution: the gradient of a `Conv{n}d` with respect to its input.
 
-    _sizes: Callable[..., tuple[Any, ...]]
+    `forward(input, output_size=None)` takes the output's spatial sizes, in place of `output_padding`.
+
+    Args:
+        in_channels: number of channels of the input, C_in.
+        out_channels: number of channels of the output, C_out.
+        kernel_size: size of the kernels, an int or one per spatial dimension.
+        stride: step of the kernels in the output, likewise.
+        padding: elements removed from both ends of each spatial dimension of the output, likewise.
+        output_padding: elements added at one end of each spatial dimension of the output, likewise.
+        groups: number of groups of channels; each output group sees only its input group.
+        bias: add a learned bias.
+        dilation: spacing of the kernels' elements, likewise.
+        padding_mode: "zeros".
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (N, C_in, {in}) or (C_in, {in}).
+        output: (N, C_out, {out}) or (C_out, {out}); a size S of the input becomes
+            (S - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+        weight: (C_in, C_out / groups, *kernel_size).
+        bias: (C_out,).
+
+    Raises:
+        ValueError: if groups does not divide the numbers of channels; for another padding_mode; from `forward`, for an
+            output_size that no output_padding below stride gives.
+    """
 
     def __init__(
         self,
@@ -270,7 +283,7 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        sizes = self._sizes
+        sizes = ntuple(self._spatial)
         super().__init__(
             in_channels,
             out_channels,
@@ -288,7 +301,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input, output_size):
-        """What to add to the smallest possible output so that it has the spatial sizes asked for."""
+        """Return the difference between the requested spatial sizes and the smallest possible ones."""
         if output_size is None:
             return self.output_padding
         spatial = len(self.kernel_size)
@@ -321,66 +334,19 @@ class _ConvTransposeNd(_ConvNd):
         )
 
 
+@spatial(1)
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv1d` as a map: (N, in_channels, L) to (N, out_channels, longer).
-
-    Arguments as for `Conv1d`, and `output_padding`: added to one side of the output's size.
-
-    Args:
-        kernel_size: extent of the kernel: int, or one per dimension.
-        stride: distance between the places where the kernel is applied.
-        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
-        groups: into how many parts channels are divided that do not see each other.
-        bias: whether a vector (out_channels,) is added.
-        dilation: distance between the elements of the kernel.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-    """
-
-    _sizes = staticmethod(_single)
-
     def _convolve(self, *args):
         return F.conv_transpose1d(*args)
 
 
+@spatial(2)
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of `Conv2d` as a map; arguments as for `ConvTranspose1d`.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size: extent of the kernel: int, or one per dimension.
-        stride: distance between the places where the kernel is applied.
-        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
-        output_padding: what is added to one end of the output, which its size alone does not determine.
-        groups: into how many parts channels are divided that do not see each other.
-        bias: whether a vector (out_channels,) is added.
-        dilation: distance between the elements of the kernel.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-    """
-
-    _sizes = staticmethod(_pair)
-
     def _convolve(self, *args):
         return F.conv_transpose2d(*args)
 
 
+@spatial(3)
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of `Conv3d` as a map; arguments as for `ConvTranspose1d`.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size: extent of the kernel: int, or one per dimension.
-        stride: distance between the places where the kernel is applied.
-        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
-        output_padding: what is added to one end of the output, which its size alone does not determine.
-        groups: into how many parts channels are divided that do not see each other.
-        bias: whether a vector (out_channels,) is added.
-        dilation: distance between the elements of the kernel.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-    """
-
-    _sizes = staticmethod(_triple)
-
     def _convolve(self, *args):
         return F.conv_transpose3d(*args)

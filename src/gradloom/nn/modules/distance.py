@@ -14,7 +14,17 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps over the last dimension, which `keepdim` keeps with size 1."""
+    """p-norm of x1 - x2 + eps over the last dimension.
+
+    Args:
+        p: order of the norm.
+        eps: added to the differences.
+        keepdim: keep the last dimension, with size 1.
+
+    Shape:
+        x1, x2: (N, D) or (D,).
+        output: (N,) or (); with keepdim (N, 1) or (1,).
+    """
 
     __constants__: list[str] = ["norm", "eps", "keepdim"]
 
@@ -29,7 +39,16 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """x1 . x2 / (|x1| |x2|) along `dim`, each norm at least `eps`."""
+    """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along `dim`.
+
+    Args:
+        dim: dimension of the vectors.
+        eps: lower bound of the norms.
+
+    Shape:
+        x1, x2: (*, D, *), D at `dim`; they broadcast.
+        output: (*, *).
+    """
 
     __constants__: list[str] = ["dim", "eps"]
 

@@ -1,10 +1,11 @@
-"""Dropout modules: they act in training mode only."""
+"""Dropout modules; they return their input unchanged in evaluation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 
 if TYPE_CHECKING:
@@ -14,10 +15,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _DropoutNd(Module):
-    """Args: `p`, the probability with which something is dropped (ValueError outside [0, 1]).
-
-    `inplace`.
-    """
+    """Base of dropout modules."""
 
     __constants__: list[str] = ["p", "inplace"]
 
@@ -32,43 +30,37 @@ class _DropoutNd(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
+@like(F.dropout)
 class Dropout(_DropoutNd):
-    """Zero elements with probability `p` and scale the others by 1 / (1 - p) (Hinton et al. 2012)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
+@like(F.dropout1d)
 class Dropout1d(_DropoutNd):
-    """Zero whole channels of (N, C, L)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
+@like(F.dropout2d)
 class Dropout2d(_DropoutNd):
-    """Zero whole channels of (N, C, H, W) (Tompson et al. 2015)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
+@like(F.dropout3d)
 class Dropout3d(_DropoutNd):
-    """Zero whole channels of (N, C, D, H, W)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
+@like(F.alpha_dropout)
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of self-normalising networks (Klambauer et al. 2017)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
+@like(F.feature_alpha_dropout)
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` of whole channels."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

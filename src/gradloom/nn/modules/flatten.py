@@ -1,4 +1,4 @@
-"""Modules that change shapes: Flatten, Unflatten."""
+"""Modules that change shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Join the dimensions from `start_dim` to `end_dim`, inclusive, into one."""
+    """Join the dimensions from `start_dim` to `end_dim`, inclusive, into one.
+
+    Args:
+        start_dim: first dimension to join.
+        end_dim: last dimension to join.
+
+    Shape:
+        input: (*, S_start, ..., S_end, *).
+        output: (*, S_start * ... * S_end, *).
+    """
 
     __constants__: list[str] = ["start_dim", "end_dim"]
 
@@ -31,7 +40,19 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Split the dimension `dim` into several, of sizes `unflattened_size` (one may be -1)."""
+    """Split a dimension into several.
+
+    Args:
+        dim: dimension to split.
+        unflattened_size: sizes of the new dimensions; one may be -1.
+
+    Shape:
+        input: (*, S_dim, *).
+        output: (*, *unflattened_size, *), with S_dim the product of the sizes.
+
+    Raises:
+        TypeError: unless `dim` is an int and `unflattened_size` a tuple or list of ints.
+    """
 
     __constants__: list[str] = ["dim", "unflattened_size"]
 

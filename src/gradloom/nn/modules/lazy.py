@@ -1,6 +1,6 @@
-"""Lazy modules: those that learn the size of their input from the first one.
+"""Lazy modules, which take the size of their input from the first one.
 
-Until then, their parameters have no shape. Afterwards they are ordinary modules, also by class.
+Until then their parameters have no shape. Afterwards they are ordinary modules, by class too.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.nn._documentation import spatial
 from gradloom.nn.modules import batchnorm, conv
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.module import Module
@@ -37,10 +38,10 @@ __all__ = [
 
 
 class LazyModuleMixin(Module):
-    """Comes before the class of an ordinary module among the bases of a lazy one.
+    """First base of a lazy module's class; the next is the class of an ordinary module.
 
-    Such a class makes UninitializedParameters and gives them a shape in `initialize_parameters`, which gets what
-    `forward` will get. Afterwards the module is of `cls_to_become`, if that is set.
+    The class creates UninitializedParameters and gives them a shape in `initialize_parameters`, which gets the
+    arguments of the first `forward`. The module then becomes one of `cls_to_become`, if that is set.
     """
 
     cls_to_become: type[Module] | None = None
@@ -54,10 +55,10 @@ class LazyModuleMixin(Module):
         """Give the parameters their shapes.
 
         Args:
-            args, kwargs: what `forward` will get.
+            args, kwargs: arguments of `forward`.
 
         Raises:
-            NotImplementedError: subclasses have to say how.
+            NotImplementedError: unless a subclass overrides it.
         """
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
@@ -83,7 +84,7 @@ class LazyModuleMixin(Module):
 
 
 def _initialize(module, args, kwargs):
-    """Before the first forward: shapes from its input, and a lazy module no more."""
+    """Give parameters their shapes before the first forward, and make the module an ordinary one."""
     module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
@@ -99,11 +100,16 @@ def _unshaped(device: Any, dtype: Any) -> Any:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A `Linear` whose `in_features` is the last size of its first input.
+    """`Linear` whose `in_features` is taken from the first input.
 
     Args:
         out_features: size of the last dimension of the output.
-        bias: whether there is a bias.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (*, in_features).
+        output: (*, out_features).
     """
 
     cls_to_become: type[Module] | None = Linear
@@ -121,7 +127,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = _unshaped(device, dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new parameters, where there are some."""
+        """Draw the parameters if they have shapes."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
@@ -129,7 +135,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         """Give the parameters their shapes.
 
         Args:
-            input: the first input.
+            input: first input, (*, in_features).
         """
         if self.has_uninitialized_params():
             with gl.no_grad():
@@ -146,7 +152,23 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConv(LazyModuleMixin):
-    """A convolution whose `in_channels` is that of its first input. Arguments as for the ordinary one, without it."""
+    """`{name}` whose `in_channels` is taken from the first input.
+
+    Args:
+        out_channels: number of channels of the output, C_out.
+        kernel_size: size of the kernels, an int or one per spatial dimension.
+        args, kwargs: further arguments of `{name}`.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (N, C_in, {in}) or (C_in, {in}).
+        output: (N, C_out, {out}) or (C_out, {out}), with the sizes of `{name}`.
+
+    Raises:
+        RuntimeError: from the first `forward`, for an input with another number of dimensions.
+        ValueError: from the first `forward`, if groups does not divide the number of channels.
+    """
 
     in_channels: int
     out_channels: int
@@ -178,7 +200,7 @@ class _LazyConv(LazyModuleMixin):
             self.bias = _unshaped(device, dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new parameters, where there are some."""
+        """Draw the parameters if they have shapes."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -186,12 +208,12 @@ class _LazyConv(LazyModuleMixin):
         """Give the parameters their shapes.
 
         Args:
-            input: the first input.
-            args, kwargs: what else `forward` gets.
+            input: first input.
+            args, kwargs: further arguments of `forward`.
 
         Raises:
-            RuntimeError: if the input has the wrong number of dimensions.
-            ValueError: if its channels cannot be divided into the groups.
+            RuntimeError: for an input with another number of dimensions.
+            ValueError: if groups does not divide the number of channels.
         """
         if not self.has_uninitialized_params():
             if self.in_channels == 0:
@@ -220,10 +242,15 @@ class _LazyConv(LazyModuleMixin):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """A norm whose `num_features` is the number of channels of its first input.
+    """`{name}` whose `num_features` is taken from the first input.
 
     Args:
-        eps, momentum, affine, track_running_stats: as for the ordinary one.
+        eps, momentum, affine, track_running_stats, bias: as for `{name}`.
+        device, dtype: device and dtype of parameters and buffers.
+
+    Shape:
+        input: as for `{name}`, with channels in dimension 1.
+        output: as the input.
     """
 
     num_features: int
@@ -258,7 +285,7 @@ class _LazyNorm(LazyModuleMixin):
             self.num_batches_tracked = gl.tensor(0, dtype=gl.int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Forget the batches seen, and make the affine map the identity, where there are parameters."""
+        """Reset statistics and parameters if they have shapes."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -266,7 +293,7 @@ class _LazyNorm(LazyModuleMixin):
         """Give parameters and buffers their shapes.
 
         Args:
-            input: the first input.
+            input: first input, (N, C, *).
         """
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
@@ -279,73 +306,61 @@ class _LazyNorm(LazyModuleMixin):
             self.num_features = known[0].shape[0] if known else input.shape[1]
 
 
+@spatial(1)
 class LazyConv1d(_LazyConv, conv.Conv1d):  # type: ignore[misc]
-    """A `Conv1d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.Conv1d
 
 
+@spatial(2)
 class LazyConv2d(_LazyConv, conv.Conv2d):  # type: ignore[misc]
-    """A `Conv2d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.Conv2d
 
 
+@spatial(3)
 class LazyConv3d(_LazyConv, conv.Conv3d):  # type: ignore[misc]
-    """A `Conv3d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.Conv3d
 
 
+@spatial(1)
 class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):  # type: ignore[misc]
-    """A `ConvTranspose1d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.ConvTranspose1d
 
 
+@spatial(2)
 class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):  # type: ignore[misc]
-    """A `ConvTranspose2d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.ConvTranspose2d
 
 
+@spatial(3)
 class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):  # type: ignore[misc]
-    """A `ConvTranspose3d` that learns `in_channels` from its first input."""
-
     cls_to_become: type[Module] | None = conv.ConvTranspose3d
 
 
+@spatial(1)
 class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):  # type: ignore[misc]
-    """A `BatchNorm1d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.BatchNorm1d
 
 
+@spatial(2)
 class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):  # type: ignore[misc]
-    """A `BatchNorm2d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.BatchNorm2d
 
 
+@spatial(3)
 class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):  # type: ignore[misc]
-    """A `BatchNorm3d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.BatchNorm3d
 
 
+@spatial(1)
 class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d):  # type: ignore[misc]
-    """A `InstanceNorm1d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.InstanceNorm1d
 
 
+@spatial(2)
 class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d):  # type: ignore[misc]
-    """A `InstanceNorm2d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.InstanceNorm2d
 
 
+@spatial(3)
 class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d):  # type: ignore[misc]
-    """A `InstanceNorm3d` that learns `num_features` from its first input."""
-
     cls_to_become: type[Module] | None = batchnorm.InstanceNorm3d

@@ -1,4 +1,4 @@
-"""Linear maps."""
+"""Linear and bilinear maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments."""
+    """Return the input.
+
+    Args:
+        args, kwargs: ignored.
+
+    Shape:
+        input: (*).
+        output: as the input.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -30,14 +38,21 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x W^T + b.
+    """Affine map output = input @ weight.T + bias.
+
+    The parameters are drawn uniformly from +-1 / sqrt(in_features).
 
     Args:
-        in_features, out_features: sizes of the last dimension of input and output.
-        bias: whether to add b.
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
 
-    Parameters: `weight` (out_features, in_features) and `bias` (out_features,), both drawn uniformly from
-    +-1 / sqrt(in_features).
+    Shape:
+        input: (*, in_features).
+        output: (*, out_features).
+        weight: (out_features, in_features).
+        bias: (out_features,).
     """
 
     __constants__: list[str] = ["in_features", "out_features"]
@@ -61,7 +76,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters."""
+        """Draw the parameters uniformly from +-1 / sqrt(in_features)."""
         # With this slope the bound is 1 / sqrt(in_features).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -76,14 +91,26 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """y_k = x1^T W_k x2 + b_k.
+    """Bilinear map output[k] = input1 @ weight[k] @ input2 + bias[k].
+
+    The parameters are drawn uniformly from +-1 / sqrt(in1_features).
 
     Args:
-        in1_features, in2_features, out_features: sizes of the last dimension of the inputs and the output.
-        bias: whether to add b.
+        in1_features: size of the last dimension of input1.
+        in2_features: size of the last dimension of input2.
+        out_features: size of the last dimension of the output.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
 
-    Parameters: `weight` (out_features, in1_features, in2_features) and `bias` (out_features,), drawn
-    uniformly from +-1 / sqrt(in1_features). Raises ValueError unless in1_features is positive.
+    Shape:
+        input1: (*, in1_features).
+        input2: (*, in2_features).
+        output: (*, out_features).
+        weight: (out_features, in1_features, in2_features).
+        bias: (out_features,).
+
+    Raises:
+        ValueError: unless in1_features is positive.
     """
 
     __constants__: list[str] = ["in1_features", "in2_features", "out_features"]
@@ -113,7 +140,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters."""
+        """Draw the parameters uniformly from +-1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

@@ -1,8 +1,6 @@
 """Loss modules; each keeps its arguments and calls the function of the same name.
 
-All take `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. `size_average` and
-`reduce` are the deprecated way to say so. The file is a list of small classes; it is one file because programs and
-pickles name them by this path, which is PyTorch's.
+They share one file because programs and pickles name them by this path, which is PyTorch's.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn import _reduction, functional as F
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 
 if TYPE_CHECKING:
@@ -51,13 +50,11 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        if size_average is not None or reduce is not None:
-            reduction = _reduction.legacy_get_string(size_average, reduce)
-        self.reduction = reduction
+        self.reduction = _reduction.named(reduction, size_average, reduce)
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a buffer `weight` (None for none)."""
+    """Base of losses with a buffer `weight`, which may be None."""
 
     def __init__(
         self,
@@ -70,29 +67,20 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+@like(F.l1_loss)
 class L1Loss(_Loss):
-    """|input - target|."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
+@like(F.mse_loss)
 class MSELoss(_Loss):
-    """(input - target) ** 2."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
+@like(F.nll_loss)
 class NLLLoss(_WeightedLoss):
-    """Negative log likelihood of class indices under log-probabilities (N, C, ...).
-
-    Args:
-        weight: (C,), the classes' weights.
-        ignore_index: a target that contributes nothing.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["ignore_index", "reduction"]
 
     def __init__(
@@ -111,19 +99,20 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated: `NLLLoss` takes inputs of any dimension."""
-
-
-class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...).
+    """Deprecated name of `NLLLoss`.
 
     Args:
-        weight: (C,), the classes' weights.
-        ignore_index: a target that contributes nothing.
-        label_smoothing: how much of every target is spread over all classes.
-        reduction: "none", "mean" or "sum" over the elements.
+        weight, ignore_index, size_average, reduce, reduction: as for `NLLLoss`.
+
+    Shape:
+        input: (N, C, H, W).
+        target: (N, H, W).
+        output: (); as `target` for reduction "none".
     """
 
+
+@like(F.cross_entropy)
+class CrossEntropyLoss(_WeightedLoss):
     __constants__: list[str] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
@@ -150,15 +139,8 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+@like(F.poisson_nll_loss)
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts; `log_input` tells whether the input is the logarithm of the rate.
-
-    Args:
-        full: whether to add Stirling's approximation of the constant term.
-        eps: added within the logarithm when `log_input` is False.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
@@ -181,14 +163,8 @@ class PoissonNLLLoss(_Loss):
         )
 
 
+@like(F.gaussian_nll_loss)
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of values whose mean and variance are given; `full` adds the constant term.
-
-    Args:
-        eps: the smallest variance that is used.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
@@ -200,13 +176,8 @@ class GaussianNLLLoss(_Loss):
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
+@like(F.kl_div)
 class KLDivLoss(_Loss):
-    """target * (log(target) - input); the reduction may also be "batchmean".
-
-    Args:
-        log_target: whether the target is given as logarithms.
-    """
-
     def __init__(
         self,
         size_average: bool | None = None,
@@ -221,21 +192,14 @@ class KLDivLoss(_Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
+@like(F.binary_cross_entropy)
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
+@like(F.binary_cross_entropy_with_logits)
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of logits; `pos_weight` weighs the positive targets.
-
-    Args:
-        weight: factor for each element (or class) of the loss.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -254,13 +218,8 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
+@like(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
-    """x for the target 1, max(0, margin - x) for -1.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(
@@ -273,20 +232,14 @@ class HingeEmbeddingLoss(_Loss):
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
+@like(F.multilabel_margin_loss)
 class MultiLabelMarginLoss(_Loss):
-    """The margin loss of several labels per sample, listed as indices and ended by -1."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
+@like(F.smooth_l1_loss)
 class SmoothL1Loss(_Loss):
-    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
     ) -> None:
@@ -297,13 +250,8 @@ class SmoothL1Loss(_Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
+@like(F.huber_loss)
 class HuberLoss(_Loss):
-    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
@@ -316,27 +264,20 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
+@like(F.soft_margin_loss)
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input))."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
+@like(F.multilabel_soft_margin_loss)
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Binary cross entropy of sigmoid(input), averaged over the classes."""
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
+@like(F.cosine_embedding_loss)
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(
@@ -349,13 +290,8 @@ class CosineEmbeddingLoss(_Loss):
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
+@like(F.margin_ranking_loss)
 class MarginRankingLoss(_Loss):
-    """max(0, -target * (input1 - input2) + margin).
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(
@@ -368,14 +304,8 @@ class MarginRankingLoss(_Loss):
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
+@like(F.multi_margin_loss)
 class MultiMarginLoss(_WeightedLoss):
-    """Mean over the other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2.
-
-    Args:
-        weight: factor for each element (or class) of the loss.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["p", "margin", "reduction"]
 
     def __init__(
@@ -401,18 +331,8 @@ class MultiMarginLoss(_WeightedLoss):
         )
 
 
+@like(F.triplet_margin_loss)
 class TripletMarginLoss(_Loss):
-    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin).
-
-    ValueError unless margin is positive.
-
-    Args:
-        p: order of the norm that is the distance.
-        eps: added to differences, for stability.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
@@ -446,16 +366,8 @@ class TripletMarginLoss(_Loss):
         )
 
 
+@like(F.triplet_margin_with_distance_loss)
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` for any distance, a function of two tensors; the Euclidean one by default.
-
-    Args:
-        distance_function: takes two tensors and gives a distance for each pair; by default the Euclidean.
-        margin: how much farther the negative should be; positive.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-
     __constants__: list[str] = ["margin", "swap", "reduction"]
 
     def __init__(
@@ -489,14 +401,8 @@ class TripletMarginWithDistanceLoss(_Loss):
         )
 
 
+@like(F.ctc_loss)
 class CTCLoss(_Loss):
-    """Connectionist temporal classification (Graves et al. 2006) with the class `blank` between labels.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-        zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
-    """
-
     __constants__: list[str] = ["blank", "reduction"]
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Normalisation within a sample: LayerNorm, RMSNorm, GroupNorm, LocalResponseNorm."""
+"""Normalisation within a batch element: LayerNorm, RMSNorm, GroupNorm, LocalResponseNorm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -21,12 +22,21 @@ def _shape(normalized_shape):
 
 
 class LayerNorm(Module):
-    """Normalise over the last dimensions to mean 0 and variance 1 (Ba et al. 2016).
+    """Layer normalisation (Ba et al. 2016).
+
+    output = (input - mean) / sqrt(var + eps) * weight + bias, with mean and biased variance over the last dimensions.
 
     Args:
-        normalized_shape: the sizes of those dimensions, or the size of the last one.
+        normalized_shape: sizes of the last dimensions, over which to normalise; an int for one dimension.
         eps: added to the variance.
-        elementwise_affine: whether there are `weight` and, with `bias`, `bias`, both of that shape.
+        elementwise_affine: learn weight and bias.
+        bias: learn the bias if `elementwise_affine`.
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (*, *normalized_shape).
+        output: as the input.
+        weight, bias: normalized_shape.
     """
 
     __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
@@ -70,12 +80,20 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divide by the root mean square over the last dimensions (Zhang and Sennrich 2019).
+    """Root mean square normalisation (Zhang and Sennrich 2019).
+
+    output = input / sqrt(mean(input ** 2) + eps) * weight, with the mean over the last dimensions.
 
     Args:
-        normalized_shape: the sizes of those dimensions, or the size of the last one.
-        eps: added to the mean square; the dtype's machine epsilon by default.
-        elementwise_affine: whether there is a `weight` of that shape.
+        normalized_shape: sizes of the last dimensions, over which to normalise; an int for one dimension.
+        eps: added to the mean square; by default the dtype's machine epsilon.
+        elementwise_affine: learn the weight.
+        device, dtype: device and dtype of the parameter.
+
+    Shape:
+        input: (*, *normalized_shape).
+        output: as the input.
+        weight: normalized_shape.
     """
 
     __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
@@ -109,14 +127,26 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalise each of `num_groups` groups of the `num_channels` channels of each sample (Wu and He 2018).
+    """Group normalisation (Wu and He 2018).
 
-    Raises ValueError unless the groups divide the channels evenly.
+    output = (input - mean) / sqrt(var + eps) * weight + bias, with mean and biased variance over each group of channels
+    of each batch element.
 
     Args:
+        num_groups: number of groups of channels.
+        num_channels: number of channels, C.
         eps: added to the variance.
-        affine: whether there are `weight` and `bias`, (num_channels,).
-        bias: False leaves out the bias.
+        affine: learn weight and bias.
+        device, dtype: device and dtype of the parameters.
+        bias: learn the bias if `affine`.
+
+    Shape:
+        input: (N, C, *).
+        output: as the input.
+        weight, bias: (C,).
+
+    Raises:
+        ValueError: if num_groups does not divide num_channels.
     """
 
     __constants__: list[str] = ["num_groups", "num_channels", "eps", "affine"]
@@ -161,10 +191,8 @@ class GroupNorm(Module):
         )
 
 
+@like(F.local_response_norm)
 class LocalResponseNorm(Module):
-    """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al.
-    2012)."""
-
     __constants__: list[str] = ["size", "alpha", "beta", "k"]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
@@ -181,15 +209,7 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
+@like(F.local_response_norm)
 class CrossMapLRN2d(LocalResponseNorm):
-    """`LocalResponseNorm` for pictures, by its older name.
-
-    Args:
-        size: channels that a mean is taken over.
-        alpha: factor of the mean square.
-        beta: exponent.
-        k: summand.
-    """
-
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

@@ -1,15 +1,13 @@
-"""Padding modules: constant, zero, reflection, replication and circular, in one to three dimensions.
-
-`padding` is one number for all sides, or (left, right), (left, right, top, bottom), (..., front, back).
-"""
+"""Padding modules: constant, zero, reflection, replication and circular."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
+from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import _pair, _quadruple, ntuple
+from gradloom.nn.modules.utils import ntuple
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -33,17 +31,42 @@ __all__ = [
     "ZeroPad3d",
 ]
 
-_sextuple = ntuple(6, "_sextuple")
-_SIDES = {1: _pair, 2: _quadruple, 3: _sextuple}
+
+class _PadNd(Module):
+    _mode: str
+    _spatial: int
+
+    __constants__: list[str] = ["padding"]
+
+    def __init__(self, padding: int | IntList) -> None:
+        super().__init__()
+        self.padding: tuple[int, ...] = ntuple(2 * self._spatial)(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
 
 
-class _ConstantPadNd(Module):
+class _ConstantPadNd(_PadNd):
+    """Pad the last {dimensions} with `value`.
+
+    Args:
+        padding: an int for all sides, or a pair for each spatial dimension, the last dimension's first; negative
+            numbers crop.
+        value: number to pad with.
+
+    Shape:
+        input: (*, {in}).
+        output: (*, {out}); a size of the input grows by its two paddings.
+    """
+
     __constants__: list[str] = ["padding", "value"]
 
     def __init__(self, padding: int | IntList, value: float) -> None:
-        super().__init__()
+        super().__init__(padding)
         self.value = value
-        self.padding: tuple[int, ...] = _SIDES[self._spatial](padding)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
@@ -52,26 +75,32 @@ class _ConstantPadNd(Module):
         return f"padding={self.padding}, value={self.value}"
 
 
+@spatial(1)
 class ConstantPad1d(_ConstantPadNd):
-    """Pad the last dimension with `value`."""
-
-    _spatial = 1
+    pass
 
 
+@spatial(2)
 class ConstantPad2d(_ConstantPadNd):
-    """Pad the last two dimensions with `value`."""
-
-    _spatial = 2
+    pass
 
 
+@spatial(3)
 class ConstantPad3d(_ConstantPadNd):
-    """Pad the last three dimensions with `value`."""
-
-    _spatial = 3
+    pass
 
 
 class _ZeroPad(_ConstantPadNd):
-    """A constant padding whose value is 0."""
+    """Pad the last {dimensions} with zeros.
+
+    Args:
+        padding: an int for all sides, or a pair for each spatial dimension, the last dimension's first; negative
+            numbers crop.
+
+    Shape:
+        input: (*, {in}).
+        output: (*, {out}); a size of the input grows by its two paddings.
+    """
 
     def __init__(self, padding: int | IntList) -> None:
         super().__init__(padding, 0.0)
@@ -80,97 +109,111 @@ class _ZeroPad(_ConstantPadNd):
         return f"{self.padding}"
 
 
+@spatial(1)
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Pad the last dimension with zeros."""
+    pass
 
 
+@spatial(2)
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    """Pad the last two dimensions with zeros."""
+    pass
 
 
+@spatial(3)
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Pad the last three dimensions with zeros."""
+    pass
 
 
-class _ModePadNd(Module):
-    """Padding taken from the input itself, in the way `_mode` names."""
+class _ReflectionPadNd(_PadNd):
+    """Pad the last {dimensions} by reflection at the end elements, which are not repeated.
 
-    __constants__: list[str] = ["padding"]
+    Args:
+        padding: an int for all sides, or a pair for each spatial dimension, the last dimension's first.
 
-    def __init__(self, padding: int | IntList) -> None:
-        super().__init__()
-        self.padding: tuple[int, ...] = _SIDES[self._spatial](padding)
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: (N, C, {out}) or (C, {out}); a size of the input grows by its two paddings.
+    """
 
-    def forward(self, input: Tensor) -> Tensor:
-        if self._mode == "circular" and input.dim() not in (self._spatial + 1, self._spatial + 2):
-            raise ValueError(f"expected {self._spatial + 1}D or {self._spatial + 2}D input (got {input.dim()}D input)")
-        return F.pad(input, self.padding, self._mode)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class _ReflectionPadNd(_ModePadNd):
     _mode = "reflect"
 
 
+@spatial(1)
 class ReflectionPad1d(_ReflectionPadNd):
-    """Mirror the last dimension at its ends, without repeating the end elements."""
-
-    _spatial = 1
+    pass
 
 
+@spatial(2)
 class ReflectionPad2d(_ReflectionPadNd):
-    """Mirror the last two dimensions at their ends."""
-
-    _spatial = 2
+    pass
 
 
+@spatial(3)
 class ReflectionPad3d(_ReflectionPadNd):
-    """Mirror the last three dimensions at their ends."""
-
-    _spatial = 3
+    pass
 
 
-class _ReplicationPadNd(_ModePadNd):
+class _ReplicationPadNd(_PadNd):
+    """Pad the last {dimensions} by repeating the end elements.
+
+    Args:
+        padding: an int for all sides, or a pair for each spatial dimension, the last dimension's first.
+
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: (N, C, {out}) or (C, {out}); a size of the input grows by its two paddings.
+    """
+
     _mode = "replicate"
 
 
+@spatial(1)
 class ReplicationPad1d(_ReplicationPadNd):
-    """Repeat the end elements of the last dimension."""
-
-    _spatial = 1
+    pass
 
 
+@spatial(2)
 class ReplicationPad2d(_ReplicationPadNd):
-    """Repeat the border of the last two dimensions."""
-
-    _spatial = 2
+    pass
 
 
+@spatial(3)
 class ReplicationPad3d(_ReplicationPadNd):
-    """Repeat the border of the last three dimensions."""
-
-    _spatial = 3
+    pass
 
 
-class _CircularPadNd(_ModePadNd):
+class _CircularPadNd(_PadNd):
+    """Pad the last {dimensions} with the elements of the opposite end.
+
+    Args:
+        padding: an int for all sides, or a pair for each spatial dimension, the last dimension's first.
+
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: (N, C, {out}) or (C, {out}); a size of the input grows by its two paddings.
+
+    Raises:
+        ValueError: from `forward`, for an input with another number of dimensions.
+    """
+
     _mode = "circular"
 
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (self._spatial + 1, self._spatial + 2):
+            raise ValueError(f"expected {self._spatial + 1}D or {self._spatial + 2}D input (got {input.dim()}D input)")
+        return super().forward(input)
 
+
+@spatial(1)
 class CircularPad1d(_CircularPadNd):
-    """Continue the last dimension from its other end."""
-
-    _spatial = 1
+    pass
 
 
+@spatial(2)
 class CircularPad2d(_CircularPadNd):
-    """Continue the last two dimensions from their other ends."""
-
-    _spatial = 2
+    pass
 
 
+@spatial(3)
 class CircularPad3d(_CircularPadNd):
-    """Continue the last three dimensions from their other ends."""
-
-    _spatial = 3
+    pass

@@ -1,15 +1,16 @@
-"""Pooling modules; each keeps its arguments as given and calls the function of the same name."""
+"""Pooling and unpooling modules; each keeps its arguments and calls the function of the same name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
+from gradloom.nn._documentation import like, spatial
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import _pair, _single, _triple
+from gradloom.nn.modules.utils import _single, ntuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from gradloom import Tensor
@@ -40,14 +41,6 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """Maxima over windows.
-
-    Args:
-        kernel_size, stride, padding, dilation: a number or one per dimension; stride defaults to kernel_size.
-        return_indices: give the indices of the maxima too, for `MaxUnpool`.
-        ceil_mode: round the output's sizes up instead of down.
-    """
-
     stride: IntList | int
 
     __constants__: list[str] = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
@@ -79,23 +72,20 @@ class _MaxPoolNd(Module):
         )
 
 
+@like(F.max_pool1d)
 class MaxPool1d(_MaxPoolNd):
-    """Maxima over windows of (N, C, L); arguments: kernel_size, stride, padding, dilation, ..."""
-
     def forward(self, input: Tensor) -> Any:
         return F.max_pool1d(input, *self._arguments())
 
 
+@like(F.max_pool2d)
 class MaxPool2d(_MaxPoolNd):
-    """Maxima over windows of (N, C, H, W); arguments: kernel_size, stride, padding, dilation, ..."""
-
     def forward(self, input: Tensor) -> Any:
         return F.max_pool2d(input, *self._arguments())
 
 
+@like(F.max_pool3d)
 class MaxPool3d(_MaxPoolNd):
-    """Maxima over windows of (N, C, D, H, W); arguments: kernel_size, stride, padding, dilation, ..."""
-
     def forward(self, input: Tensor) -> Any:
         return F.max_pool3d(input, *self._arguments())
 
@@ -104,85 +94,80 @@ class _MaxUnpoolNd(Module):
     kernel_size: tuple[Any, ...]
     stride: tuple[Any, ...]
     padding: tuple[Any, ...]
-
-    _sizes: Callable[..., tuple[Any, ...]]  # one per dimension, of one number or several
+    _spatial: int
 
     def __init__(
         self, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0
     ) -> None:
         super().__init__()
-        self.kernel_size = self._sizes(kernel_size)
-        self.stride = self._sizes(stride if stride is not None else kernel_size)
-        self.padding = self._sizes(padding)
+        sizes = ntuple(self._spatial)
+        self.kernel_size = sizes(kernel_size)
+        self.stride = sizes(stride if stride is not None else kernel_size)
+        self.padding = sizes(padding)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@like(F.max_unpool1d)
 class MaxUnpool1d(_MaxUnpoolNd):
-    """The inverse of `MaxPool1d` at the maxima, zero elsewhere.
-
-    Args:
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-    """
-
-    _sizes = staticmethod(_single)
+    _spatial = 1
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+@like(F.max_unpool2d)
 class MaxUnpool2d(_MaxUnpoolNd):
-    """The inverse of `MaxPool2d` at the maxima, zero elsewhere.
-
-    Args:
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-    """
-
-    _sizes = staticmethod(_pair)
+    _spatial = 2
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+@like(F.max_unpool3d)
 class MaxUnpool3d(_MaxUnpoolNd):
-    """The inverse of `MaxPool3d` at the maxima, zero elsewhere.
-
-    Args:
-        kernel_size: extent of the windows: int, or one per dimension.
-        stride: distance between windows, by default the kernel_size.
-        padding: what is added to both ends before windows are taken: int, or one per dimension.
-    """
-
-    _sizes = staticmethod(_triple)
+    _spatial = 3
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class _AvgPoolNd(Module):
+    """Base of average pooling."""
+
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
     __constants__: list[str] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+
+    def __init__(self, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Means over windows of (N, C, L).
+    """1d average pooling: the mean of each window.
 
     Args:
-        kernel_size, stride, padding: numbers; stride defaults to kernel_size.
-        ceil_mode: round the output's size up instead of down.
-        count_include_pad: count padding zeros in the mean.
-    """
+        kernel_size: size of the windows.
+        stride: step of the windows; by default kernel_size.
+        padding: zeros added at both ends; at most half of kernel_size.
+        ceil_mode: use ceil instead of floor for the output's size.
+        count_include_pad: count the padding's zeros as elements of the mean.
 
-    kernel_size: Any
-    stride: Any
-    padding: Any
+    Shape:
+        input: (N, C, L) or (C, L).
+        output: (N, C, L_out) or (C, L_out), with L_out = floor((L + 2 * padding - kernel_size) / stride) + 1.
+    """
 
     def __init__(
         self,
@@ -192,18 +177,30 @@ class AvgPool1d(_AvgPoolNd):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(stride if stride is not None else kernel_size)
-        self.padding = _single(padding)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        stride = _single(stride if stride is not None else kernel_size)
+        super().__init__(_single(kernel_size), stride, _single(padding), ceil_mode, count_include_pad)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
+    """{n}d average pooling: the mean of each window.
+
+    Args:
+        kernel_size: size of the windows, an int or one per spatial dimension.
+        stride: step of the windows, likewise; by default kernel_size.
+        padding: zeros added at both ends of each spatial dimension, likewise; at most half of kernel_size.
+        ceil_mode: use ceil instead of floor for the output's sizes.
+        count_include_pad: count the padding's zeros as elements of the mean.
+        divisor_override: divide each window's sum by this number instead.
+
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: (N, C, {out}) or (C, {out}); a size S of the input becomes
+            floor((S + 2 * padding - kernel_size) / stride) + 1.
+    """
+
     stride: IntList | int
 
     __constants__: list[str] = [*_AvgPoolNd.__constants__, "divisor_override"]
@@ -217,38 +214,23 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        stride = stride if stride is not None else kernel_size
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
     def _arguments(self):
-        return (
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+        window = self.kernel_size, self.stride, self.padding
+        return (*window, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
 
+@spatial(2)
 class AvgPool2d(_AvgPoolWithDivisor):
-    """Means over windows of (N, C, H, W); as `AvgPool1d`, and `divisor_override` divides the sums instead."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool2d(input, *self._arguments())
 
 
+@spatial(3)
 class AvgPool3d(_AvgPoolWithDivisor):
-    """Means over windows of (N, C, D, H, W).
-
-    As `AvgPool1d`, and `divisor_override` divides the sums instead.
-    """
-
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool3d(input, *self._arguments())
 
@@ -257,6 +239,7 @@ class _FractionalMaxPoolNd(Module):
     kernel_size: Any
     output_size: Any | None
     output_ratio: Any | None
+    _spatial: int
 
     def __init__(
         self,
@@ -267,7 +250,7 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        each = self._each
+        each = ntuple(self._spatial)
         self.kernel_size = each(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -285,34 +268,23 @@ class _FractionalMaxPoolNd(Module):
         return (self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
 
 
+@like(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling (Graham 2014) of (N, C, H, W) to `output_size` or by `output_ratio`."""
-
-    _each = staticmethod(_pair)
+    _spatial = 2
 
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool2d(input, *self._arguments())
 
 
+@like(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling (Graham 2014) of (N, C, D, H, W) to `output_size`, or by `output_ratio` in (0,
-    1)."""
-
-    _each = staticmethod(_triple)
+    _spatial = 3
 
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool3d(input, *self._arguments())
 
 
 class _LPPoolNd(Module):
-    """(sum of x ** norm_type over each window) ** (1 / norm_type).
-
-    Args:
-        norm_type: the power.
-        kernel_size, stride: a number or one per dimension; stride defaults to kernel_size.
-        ceil_mode: round the output's sizes up instead of down.
-    """
-
     __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(
@@ -331,23 +303,20 @@ class _LPPoolNd(Module):
         )
 
 
+@like(F.lp_pool1d)
 class LPPool1d(_LPPoolNd):
-    """Power-average pooling of (N, C, L)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
+@like(F.lp_pool2d)
 class LPPool2d(_LPPoolNd):
-    """Power-average pooling of (N, C, H, W)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
+@like(F.lp_pool3d)
 class LPPool3d(_LPPoolNd):
-    """Power-average pooling of (N, C, D, H, W)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
@@ -368,49 +337,53 @@ class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
         self.return_indices = return_indices
 
 
+@like(F.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
+@like(F.adaptive_max_pool2d)
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
+@like(F.adaptive_max_pool3d)
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
-
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
 class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
+    """{n}d adaptive average pooling: the means of windows that divide the input evenly into `output_size` parts.
+
+    Args:
+        output_size: spatial sizes of the output, an int or one per spatial dimension; None keeps the input's size.
+
+    Shape:
+        input: (N, C, {in}) or (C, {in}).
+        output: (N, C, *output_size) or (C, *output_size).
+    """
+
     def __init__(self, output_size: int | None | Sequence[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
 
 
+@spatial(1)
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
+@spatial(2)
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
+@spatial(3)
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
-
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)

@@ -1,10 +1,11 @@
-"""Modules that move elements between channels and space, or resample: folds, shuffles, upsampling."""
+"""Modules that move elements between channels and space, or resample."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 
 if TYPE_CHECKING:
@@ -26,22 +27,14 @@ __all__ = [
 
 
 class _Constants(Module):
-    """Prints its `__constants__` as keyword arguments."""
+    """Base that prints its `__constants__` as keyword arguments."""
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in self.__constants__)
 
 
+@like(F.fold)
 class Fold(_Constants):
-    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size).
-
-    Args:
-        kernel_size: extent of the blocks: int, or (height, width).
-        dilation: distance between the elements of a block.
-        padding: what is added to both ends of the image.
-        stride: distance between blocks.
-    """
-
     __constants__: list[str] = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
@@ -63,16 +56,8 @@ class Fold(_Constants):
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
+@like(F.unfold)
 class Unfold(_Constants):
-    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows).
-
-    Args:
-        kernel_size: extent of the blocks: int, or (height, width).
-        dilation: distance between the elements of a block.
-        padding: what is added to both ends of the image.
-        stride: distance between blocks.
-    """
-
     __constants__: list[str] = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
@@ -93,7 +78,15 @@ class Unfold(_Constants):
 
 
 class PixelShuffle(_Constants):
-    """(N, C * r ** 2, H, W) to (N, C, H * r, W * r) for r = `upscale_factor` (Shi et al. 2016)."""
+    """Move channels into space by the factor r = `upscale_factor` (Shi et al. 2016).
+
+    Args:
+        upscale_factor: factor of height and width.
+
+    Shape:
+        input: (*, C * r ** 2, H, W).
+        output: (*, C, H * r, W * r).
+    """
 
     __constants__: list[str] = ["upscale_factor"]
 
@@ -106,7 +99,15 @@ class PixelShuffle(_Constants):
 
 
 class PixelUnshuffle(_Constants):
-    """The inverse of `PixelShuffle` for r = `downscale_factor`."""
+    """Move space into channels by the factor r = `downscale_factor`; the inverse of `PixelShuffle`.
+
+    Args:
+        downscale_factor: divisor of height and width.
+
+    Shape:
+        input: (*, C, H * r, W * r).
+        output: (*, C * r ** 2, H, W).
+    """
 
     __constants__: list[str] = ["downscale_factor"]
 
@@ -119,7 +120,15 @@ class PixelUnshuffle(_Constants):
 
 
 class ChannelShuffle(_Constants):
-    """Interleave the channels of `groups` groups (Zhang et al. 2018)."""
+    """Interleave the channels of groups (Zhang et al. 2018).
+
+    Args:
+        groups: number of groups of channels.
+
+    Shape:
+        input: (N, C, *).
+        output: as the input.
+    """
 
     __constants__: list[str] = ["groups"]
 
@@ -131,15 +140,8 @@ class ChannelShuffle(_Constants):
         return F.channel_shuffle(input, self.groups)
 
 
+@like(F.interpolate)
 class Upsample(Module):
-    """Resample (N, C, *spatial) to `size` or by `scale_factor`; see `functional.interpolate`.
-
-    Args:
-        mode: as for `functional.interpolate`.
-        align_corners: whether the centres of the corner elements keep their places.
-        recompute_scale_factor: compute the factor anew from the rounded size.
-    """
-
     scale_factor: tuple[float, ...]
 
     __constants__: list[str] = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
@@ -179,11 +181,15 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of pictures by nearest neighbours.
+    """`Upsample` of images with mode "nearest".
 
     Args:
-        size: of the result: int, or one per dimension; this or `scale_factor`.
-        scale_factor: size of the result over that of the input.
+        size: (H_out, W_out) or an int; this or `scale_factor`.
+        scale_factor: factor of height and width, a number or a pair.
+
+    Shape:
+        input: (N, C, H, W).
+        output: (N, C, H_out, W_out).
     """
 
     def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
@@ -191,11 +197,15 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of pictures by bilinear interpolation with aligned corners.
+    """`Upsample` of images with mode "bilinear" and aligned corners.
 
     Args:
-        size: of the result: int, or one per dimension; this or `scale_factor`.
-        scale_factor: size of the result over that of the input.
+        size: (H_out, W_out) or an int; this or `scale_factor`.
+        scale_factor: factor of height and width, a number or a pair.
+
+    Shape:
+        input: (N, C, H, W).
+        output: (N, C, H_out, W_out).
     """
 
     def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Look-up tables: Embedding, EmbeddingBag."""
+"""Lookup tables: Embedding and EmbeddingBag."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -19,7 +20,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """A parameter `weight` (num_embeddings, embedding_dim), drawn from the standard normal distribution."""
+    """Base of lookup tables; `weight` is drawn from the standard normal distribution."""
 
     weight: Parameter
 
@@ -38,24 +39,22 @@ class _Table(Module):
             self.weight = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
-        """Draw new rows; the padding row is zero."""
+        """Draw the weight from the standard normal distribution; zero the padding row."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with gl.no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
 
+@like(
+    F.embedding,
+    "weight: (V, H), drawn from the standard normal distribution.",
+    num_embeddings="number of rows, V.",
+    embedding_dim="number of columns, H.",
+    device="device of the weight.",
+    dtype="dtype of the weight.",
+)
 class Embedding(_Table):
-    """Rows of a table at given indices: input of any shape, output with one more dimension.
-
-    Args:
-        num_embeddings, embedding_dim: the table's sizes.
-        padding_idx: a row that starts at zero and gets no gradient.
-        max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
-        scale_grad_by_freq: divide each row's gradient by how often it occurs in the batch.
-        sparse: asks for a sparse gradient.
-    """
-
     __constants__: list[str] = [
         "num_embeddings",
         "embedding_dim",
@@ -101,15 +100,16 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """An Embedding with the given table (num_embeddings, embedding_dim), not trained when `freeze`.
+        """Return an Embedding with the given table.
 
         Args:
-            embeddings: the table, (rows, columns), floating.
-            padding_idx: the index of a row that counts for nothing and gets no gradient.
-            max_norm: rows that are read and longer than this are shortened to it, in place.
-            norm_type: order of the norm for `max_norm`.
-            scale_grad_by_freq: divide the gradient of a row by how often it is read.
-            sparse: accepted; gradients are always dense.
+            embeddings: table, (V, H), floating.
+            freeze: do not learn the table.
+            padding_idx: row that gets no gradient.
+            max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
+            norm_type: order of the norm.
+            scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
+            sparse: accepted; gradients are dense.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -146,21 +146,15 @@ class Embedding(_Table):
         return ", ".join(parts)
 
 
+@like(
+    F.embedding_bag,
+    "weight: (V, H), drawn from the standard normal distribution.",
+    num_embeddings="number of rows, V.",
+    embedding_dim="number of columns, H.",
+    device="device of the weight.",
+    dtype="dtype of the weight.",
+)
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of bags of rows; arguments as for `Embedding`.
-
-    Args:
-        mode: "sum", "mean" or "max".
-        include_last_offset: the offsets end with the length of the input.
-        num_embeddings: rows of the table.
-        embedding_dim: columns of the table.
-        max_norm: rows that are read and longer than this are shortened to it, in place.
-        norm_type: order of the norm for `max_norm`.
-        scale_grad_by_freq: divide the gradient of a row by how often it is read.
-        sparse: accepted; gradients are always dense.
-        padding_idx: the index of a row that counts for nothing and gets no gradient.
-    """
-
     __constants__: list[str] = [
         "num_embeddings",
         "embedding_dim",
@@ -213,17 +207,13 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """An EmbeddingBag with the given table (num_embeddings, embedding_dim), not trained when `freeze`.
+        """Return an EmbeddingBag with the given table.
 
         Args:
-            embeddings: the table, (rows, columns), floating.
-            max_norm: rows that are read and longer than this are shortened to it, in place.
-            norm_type: order of the norm for `max_norm`.
-            scale_grad_by_freq: divide the gradient of a row by how often it is read.
-            mode: "sum", "mean" or "max" of the rows of a bag.
-            sparse: accepted; gradients are always dense.
-            include_last_offset: whether the last of the offsets is the number of indices.
-            padding_idx: the index of a row that counts for nothing and gets no gradient.
+            embeddings: table, (V, H), floating.
+            freeze: do not learn the table.
+            max_norm, norm_type, scale_grad_by_freq, mode, sparse: as for `EmbeddingBag`.
+            include_last_offset, padding_idx: likewise.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

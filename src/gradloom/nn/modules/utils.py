@@ -1,4 +1,4 @@
-"""Sizes that may be given as one number or one per dimension."""
+"""Sizes given as one number or one per dimension."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ if TYPE_CHECKING:
 
 
 def ntuple(count: int, name: str = "parse") -> Any:
-    """A function that turns a number into `count` equal ones, and any iterable into a tuple."""
+    """Return a function that repeats a number `count` times and turns any iterable into a tuple.
+
+    Args:
+        count: length of the tuple for a number.
+        name: name of the function.
+    """
 
     def parse(value):
         if isinstance(value, (tuple, list)) or hasattr(value, "__iter__"):
@@ -27,5 +32,5 @@ _quadruple = ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(values, times):
-    """(a, b) with times=2 becomes (b, b, a, a): what `pad` takes for a padding equal on both sides."""
+    """Turn (a, b) into (b, b, a, a) for times=2: equal padding on both sides, as `pad` takes it."""
     return tuple(value for value in reversed(values) for _ in range(times))

@@ -36,7 +36,7 @@ def _without_grad(function: _Function) -> _Function:
 
 
 def _norm(array, norm_type):
-    """The norm of all elements of an array; numbers of half precision are added up in single."""
+    """Return the norm of all elements of an array, computed at least in float32."""
     return np.linalg.norm(array.astype(np.float32).ravel() if array.itemsize < 4 else array.ravel(), norm_type)
 
 
@@ -47,10 +47,15 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The `norm_type`-norm of all elements of the tensors together, as a tensor without dimensions.
+    """Return the `norm_type`-norm of all elements of the tensors together, as a 0-dim tensor.
 
-    Raises RuntimeError for a norm that is not finite, when `error_if_nonfinite`. `foreach` has no effect
-    here.
+    Args:
+        tensors: a tensor or tensors.
+        norm_type: order of the norm.
+        error_if_nonfinite: raise for a norm that is not finite.
+
+    Raises:
+        RuntimeError: with `error_if_nonfinite`, for an infinite norm or NaN.
     """
     tensors = _listed(tensors)
     norm_type = float(norm_type)
@@ -75,7 +80,13 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the parameters' gradients by max_norm / total_norm where that is below 1."""
+    """Scale gradients by max_norm / total_norm where that is below 1.
+
+    Args:
+        parameters: a tensor or tensors whose gradients are scaled.
+        max_norm: largest norm.
+        total_norm: norm of the gradients.
+    """
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     if not gradients:
         return
@@ -93,13 +104,19 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients of the parameters so that their norm, taken together, is at most `max_norm`.
-
-    Returns the norm before, as a tensor without dimensions.
+    """Scale gradients so that their norm, taken together, is at most `max_norm`.
 
     Args:
+        parameters: a tensor or tensors whose gradients are scaled.
+        max_norm: largest norm.
         norm_type: order of the norm.
-        error_if_nonfinite: raise RuntimeError when the norm is not finite.
+        error_if_nonfinite: raise for a norm that is not finite.
+
+    Returns:
+        The norm before, a 0-dim tensor.
+
+    Raises:
+        RuntimeError: with `error_if_nonfinite`, for an infinite norm or NaN.
     """
     parameters = _listed(parameters)
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

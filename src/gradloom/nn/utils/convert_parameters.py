@@ -1,4 +1,4 @@
-"""Parameters as one vector, and back."""
+"""Conversion of parameters to one vector, and back."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters of the iterable, flattened and joined into one vector; differentiable."""
+    """Flatten and join `parameters` into one vector, (total number of elements,); differentiable."""
     return gl.cat([parameter.reshape(-1) for parameter in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let each parameter of the iterable take its part of the vector, in order.
-
-    The values are shared with it.
-
-    Raises TypeError when `vec` is not a tensor.
+    """Let each of `parameters` take its part of the vector, in order, sharing memory with it.
 
     Args:
-        parameters: the tensors to fill, in the order of the vector.
+        vec: (total number of elements,).
+        parameters: tensors to fill.
+
+    Raises:
+        TypeError: if `vec` is not a tensor.
     """
     if not isinstance(vec, gl.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
