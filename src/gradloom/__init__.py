@@ -10,8 +10,8 @@ import typing as _typing
 import warnings as _warnings
 from math import e as e, inf as inf, nan as nan, pi as pi
 
-# Operators divide by zero and overflow silently, as PyTorch's do; NumPy warns in the module that called it, which is one
-# of ours. docs/core.md (The process) says what doing without the filter would cost.
+# Operators divide by zero and overflow silently, as PyTorch's do. NumPy warns in the calling module, which is one of
+# ours. docs/core.md (The process) says what doing without the filter would cost.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
 from . import autograd as autograd  # noqa: E402

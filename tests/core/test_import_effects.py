@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from gradloom.backends.cpu import keep_freed_memory
-
-LIMIT = 120  # seconds, for a process that takes one or two
+from tests.waiting import LIMIT
 
 SNAPSHOT = """
 import atexit, gc, json, locale, logging, os, resource, signal, sys, threading, warnings

@@ -19,7 +19,7 @@ from gradloom.kernels._common.threads import (
     single_threaded_blas,
 )
 from tests.rounding import assert_sums_agree
-from tests.waiting import forked, in_threads
+from tests.waiting import LIMIT, forked, in_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
