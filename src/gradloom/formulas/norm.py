@@ -234,7 +234,7 @@ def _groups(N, C, HxW, group):
 def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps, mask):
     """The gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
 
-    The means and deviations, which only who calls the operator itself can use, have the gradients
+    The means and deviations, which only direct callers of the operator see, have the gradients
     1 / count for the mean and -r^2 n / count for r. The derivatives of the backward are those of Note
     [Standardising], in which the statistics are functions of the input, so it gets these without history.
     """

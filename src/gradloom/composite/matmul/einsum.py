@@ -47,8 +47,7 @@ def einsum(equation, tensors, path=None):
     return found if kept == len(order) else found.view(found.shape[:kept])
 
 
-# --- the equation
-# -----------------------------------------------------------------------------------------------
+# --- the equation ---
 def _inputs(text, tensors) -> list:
     """Return the labels of each operand's dimensions."""
     parts = text.split(",")
@@ -159,8 +158,7 @@ def _sizes(inputs, tensors) -> dict:
     return sizes
 
 
-# --- evaluation
-# -------------------------------------------------------------------------------------------------
+# --- evaluation ---
 def _arranged(tensor, labels, order):
     """Return the tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the
     others.

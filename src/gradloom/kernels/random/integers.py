@@ -242,7 +242,7 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
     repeated = place[1:] == place[:-1]
 
     held = np.arange(n)
-    before = step != place  # a step that aims at its own place comes after all others that aimed at it
+    before = step != place  # a step that targets its own place comes after all others that target it
     latest = np.flatnonzero(before & np.append(~(repeated & before[1:]), True))
     held[place[latest]] = step[latest]
     _follow(held)

@@ -46,7 +46,7 @@ def view(self, size):
             size = infer_size(size, self.size)
         return reshape_view(self, size)
     except ValueError:
-        pass  # what is said instead says nothing of NumPy
+        pass  # PyTorch's error, raised below, does not mention NumPy
     infer_size(size, self.size)
     raise RuntimeError(
         "view size is not compatible with input tensor's size and stride (at least one dimension spans "
