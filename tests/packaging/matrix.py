@@ -10,6 +10,7 @@ whose interpreter is not there, or whose packages cannot be had, is skipped with
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -38,10 +39,16 @@ def interpreter(version: str) -> Path | None:
     homes = (Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions",
              Path("~/.local/share/uv/python").expanduser())  # fmt: skip
     candidates = [shutil.which(f"python{version}"), sys.executable]
-    candidates += [str(p) for home in homes for p in sorted(home.glob(f"*{version}*/bin/python{version}"))]
+    for home in homes:
+        with contextlib.suppress(PermissionError):  # another user's, named by the environment
+            candidates += [str(p) for p in sorted(home.glob(f"*{version}*/bin/python{version}"))]
     for candidate in filter(None, candidates):
         command = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        done = subprocess.run(command, capture_output=True, text=True)  # a shim of pyenv may be there and fail
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        # A shim of pyenv may be there and fail.
         if done.returncode == 0 and done.stdout.strip() == version:
             return Path(candidate)
     return None
@@ -72,7 +79,8 @@ def environment(python: Path, version: str, numpy: str, others: tuple[str, ...])
 
 
 def run(command: list[object], **options: object) -> None:
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore
+    command = [str(c) for c in command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, **options)  # type: ignore
     if done.returncode:
         raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
 
@@ -82,7 +90,7 @@ def test(python: Path, arguments: list[str]) -> tuple[str, str]:
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
     run([*pip, "--no-build-isolation", "--editable", ROOT])
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
     if done.returncode:
         told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
         print("\n".join(told)[-6000:])
