@@ -5,12 +5,14 @@
 
 Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` says under which
 names people reach them. Templates hold all emitted text; what they need to know is decided by the stages before.
+Two tables are made here: the overloads of gradloom.ops (`overload_table`) and the operators' batching rules
+(`batching_table`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +25,13 @@ from ..derivatives.derivatives import Derivatives
 from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
 from ..notation.equations import Notation, docstring
+from ..operators.keys import Batch
+from ..operators.native_functions import NativeFunction
+from ..schema import Base, FunctionSchema
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
 from .stubs import package_stubs, render_stubs
-from .tables import batching_table, overload_table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 
@@ -281,3 +285,178 @@ def generated_files(target: Target) -> dict[str, str]:
     from ..derivatives.specification import load
 
     return render_package(load(target, lambda name: shown(target, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One overload.
+
+    overload  its name, `default` for the one without
+    wrapper   the unambiguous name of the wrapper that computes it
+    schema    Python source of its text
+    tags      separated by spaces, as are numbers: the tensor arguments that may be given as a Python number
+    made_by   `kernel` or `composite`
+    """
+
+    overload: str
+    wrapper: str
+    schema: str
+    tags: str
+    numbers: str
+    made_by: str
+
+
+SCALAR = Base("Scalar")
+# The tag that a variant gets; it loses `core`, since others are not made of it.
+_VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
+
+
+def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
+    """Return the overloads of each operator; out variants follow those that return a new result."""
+    functional: dict[str, list[Row]] = {}
+    out: dict[str, list[Row]] = {}
+    for w in wrappers:
+        name = w.schema.name.name
+        functional.setdefault(name, []).extend(_row(w, schema) for schema in _with_numbers(w, w.schema))
+        kind = "copy_out" if w.kind == "copy" else "out"
+        for variant in w.native.derived if w.has_out else ():
+            if variant.kind == kind:
+                schemas = _with_numbers(w, w.schema)[1:]
+                out.setdefault(name, []).extend(_row(w, s) for s in (variant.schema, *(s.as_out() for s in schemas)))
+    return [(name, rows + out.get(name, [])) for name, rows in sorted(functional.items())]
+
+
+def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
+    """Return the schema, and the one with a number as the second argument where that is an overload of its own."""
+    if w.native.number_overload is None:
+        return (schema,)
+    first, second, *others = schema.arguments
+    name = replace(schema.name, overload=w.native.number_overload)
+    return schema, FunctionSchema(name, (first, replace(second, type=SCALAR), *others), schema.returns)
+
+
+def _row(w: Wrapper, schema: FunctionSchema) -> Row:
+    own = _VARIANT_TAGS.get(schema.kind)
+    tags = sorted({*w.native.tags, own} - {"core"} if own else w.native.tags)
+    numbers = " ".join(p.argument.name for p in w.parameters if p.number)
+    return Row(
+        schema.name.overload or "default",
+        w.own_name,
+        repr(str(schema)),
+        " ".join(tags),
+        numbers,
+        "composite" if w.composite else "kernel",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedOperator:
+    """One line of generated/batching.py."""
+
+    wrapper: str
+    name: str
+    rule: str
+    parameters: str
+    promotes: str
+
+
+def batching_table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
+    """Return the rule of every wrapper that takes tensors or draws random numbers."""
+    by_name = {w.name: w for w in wrappers}
+    found = []
+    for w in wrappers:
+        if w.arrays or "nondeterministic_seeded" in w.native.tags:
+            rule = _rule(w, by_name)
+            found.append(
+                BatchedOperator(
+                    f"{w.native.family}.{w.function}",
+                    w.name,
+                    _spelled(w, rule, by_name),
+                    _parameters(w),
+                    ", ".join(p.argument.python_name for p in w.promotes),
+                )
+            )
+    return found
+
+
+def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
+    """Return the rule of a wrapper: its own, or the one that follows from its tags and arguments."""
+    native = w.native
+    if native.batch is not None and (w.kind != "inplace" or native.schema is w.schema):
+        return native.batch
+    if native.composite is not None:
+        return Batch("composite")
+    tags = native.tags
+    if "nondeterministic_seeded" in tags:
+        return _random(native)
+    rule = native.batch or _derived(native)
+    if w.kind != "inplace" or rule.rule in _IN_PLACE:
+        return rule
+    functional = _functional(w, by_name)
+    if functional is None or _rule(functional, by_name).rule == "loop":
+        return Batch("loop")  # each batch element is written in its place
+    return Batch("write", (functional.function,))
+
+
+# Rules that write to the physical tensor in the same way as they compute a new one.
+_IN_PLACE = ("pointwise", "dims", "inserted", "random", "shape.t", "shape.squeeze", "shape.through")
+
+
+def _derived(native: NativeFunction) -> Batch:
+    tags = native.tags
+    if "pointwise" in tags:
+        return Batch("pointwise")
+    if "dynamic_output_shape" in tags:
+        return Batch("dynamic")
+    if "reduction" in tags and any(a.name == "dim" for a in native.schema.inputs):
+        return Batch("reduction", ("dim",))
+    return Batch("loop")
+
+
+def _random(native: NativeFunction) -> Batch:
+    names = {a.name for a in native.schema.inputs}
+    if "size" in names:
+        return Batch("random", ("size",))
+    if {"dtype", "memory_format"} <= names:
+        return Batch("random", ("like",))
+    return Batch("random")
+
+
+def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
+    """Return the operator that computes what an in-place one writes, in the same family."""
+    base, dot, overload = w.name.partition(".")
+    found = by_name.get(base.removesuffix("_") + dot + overload)
+    return found if found is not None and found.native.family == w.native.family else None
+
+
+def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
+    """Return a rule as the table has it, with the signatures of the operators that it names."""
+    arguments = batch.arguments
+    if batch.rule == "reduction":
+        type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
+        arguments = (arguments[0] + "[]" * type_.is_list,)
+    elif batch.rule == "whole":
+        arguments = _whole(w, by_name[batch.arguments[0]])
+    return str(Batch(batch.rule, arguments))
+
+
+def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
+    """Return the operator, whether it takes several dimensions, and the arguments before them."""
+    dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
+    before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
+    return (over.python_name, "several" if dim.type.is_list else "one", *before)
+
+
+def _parameters(w: Wrapper) -> str:
+    """Return the arguments in the order of the schema, tensors with their types."""
+    words = []
+    for p in w.parameters:
+        kind = {
+            "value": "",
+            "tensor": ": Tensor",
+            "optional": ": Tensor?",
+            "list": ": Tensor[]",
+            "optional_list": ": Tensor?[]",
+        }[p.kind]
+        words.append(p.argument.python_name + kind)
+    return ", ".join(words)

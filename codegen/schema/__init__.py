@@ -9,8 +9,8 @@ In: the text of a schema. Out: a `FunctionSchema`. The stage is `parse`:
     str(schema.as_out())                         # 'add.Tensor_out(Tensor self, ..., Tensor(a!) out) -> ...'
 
 `str(parse(text)) == text` for a text in normal form (one space after a comma and around `->`). The language itself is
-gradloom.schema, which serves operators that are defined at run time, too; model.py adds what the generator asks of
-schemas, and parser.py the strictness that YAML files are read with.
+gradloom.schema, which also serves operators that are defined at run time; model.py adds the parser for YAML files,
+which is stricter, and what the generator asks of schemas.
 """
 
 from gradloom.schema import (
@@ -30,8 +30,7 @@ from gradloom.schema import (
     parameters,
 )
 
-from .model import TENSOR, TENSOR_LIST, Annotation, Argument, FunctionSchema
-from .parser import parse
+from .model import TENSOR, TENSOR_LIST, Annotation, Argument, FunctionSchema, parse
 
 __all__ = [
     "BASE_TYPES",
