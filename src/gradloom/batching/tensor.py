@@ -9,7 +9,7 @@ from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.interception import operand_of
-from ..dispatch.state import disabled_torch_function, state
+from ..dispatch.state import disabled_torch_function
 from ..memory.metadata import Metadata
 from .levels import Level, running
 
@@ -270,15 +270,6 @@ def batched_at(tensor: Tensor, levels: Sequence[Level]) -> Tensor:
         found = batched_at(tensor._physical, outer)
         return tensor if found is tensor._physical else batched(found, inner)
     return batched(expanded(batched_at(tensor, outer), inner), inner)
-
-
-def batched_at_all_levels(tensor: Tensor) -> Tensor:
-    """The tensor, batched at every vmap that is running, so that each example has a gradient of its own.
-
-    Args:
-        tensor: any Tensor; itself where no vmap is running.
-    """
-    return batched_at(tensor, state.batching)
 
 
 def levels_of(tensor: Any) -> list[Level]:

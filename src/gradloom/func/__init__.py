@@ -1,14 +1,14 @@
-"""Transforms of functions: derivatives of them as functions, composable with each other, as in torch.func."""
+"""Composable function transforms (derivatives, vmap); the API of torch.func."""
 
 from __future__ import annotations
 
+from ..batching.mapping import vmap
 from ._arguments import debug_unwrap
 from ._forward import jvp, linearize
 from ._jacobians import hessian, jacfwd, jacrev
 from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from ._rearrange import rearrange
 from ._reverse import grad, grad_and_value, vjp
-from .vmap import vmap
 
 __all__ = [
     "debug_unwrap",

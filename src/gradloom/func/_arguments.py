@@ -1,4 +1,4 @@
-"""What the transforms ask of arguments and results: which arguments are meant, and that there are tensors in them."""
+"""Arguments and results of transforms: select what `argnums` names, and check that trees hold tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
-    """The arguments that `argnums` means, counted from 0.
+    """Return the positions that `argnums` names, counted from 0.
 
     Args:
-        argnums: an int or a tuple of them; negative ones count from the end.
-        count: how many positional arguments there are.
+        argnums: an int or a tuple of ints; negative ones count from the end.
+        count: number of positional arguments.
 
     Raises:
-        RuntimeError: for another type, a number without an argument, none at all, or one that stands there twice.
+        RuntimeError: for another type, a position out of range, an empty tuple, or a repeated position.
     """
     if isinstance(argnums, int):
         return (_position(argnums, count),)
@@ -48,11 +48,11 @@ def _position(number: int, count: int) -> int:
 
 
 def chosen(argnums: Argnums, args: tuple[Any, ...]) -> tuple[list[Any], TreeSpec, Callable[[list[Any]], tuple]]:
-    """The leaves of the arguments that are differentiated with respect to.
+    """Return the leaves of the arguments that `argnums` names.
 
     Returns:
-        (leaves, their structure, a function that takes as many others and returns `args` with those instead). The
-        structure is that of one argument for an int, and of a tuple of arguments for a tuple.
+        (leaves, spec, with_leaves): `with_leaves(others)` returns `args` with the leaves replaced. The spec is that of
+        the argument for an int, and that of a tuple of arguments for a tuple.
     """
     where = positions(argnums, len(args))
     leaves, spec = tree_flatten(tuple([args[i] for i in where]))
@@ -67,10 +67,10 @@ def chosen(argnums: Argnums, args: tuple[Any, ...]) -> tuple[list[Any], TreeSpec
 
 
 def without_aux(result: Any, has_aux: bool, call: str) -> tuple[Any, Any]:
-    """What a function returned as (output, aux); aux is None where there is none.
+    """Split a function's result into (output, aux); aux is None without `has_aux`.
 
     Raises:
-        RuntimeError: if there should be and is not.
+        RuntimeError: if `has_aux` and the result is not a pair.
     """
     if not has_aux:
         return result, None
@@ -80,10 +80,10 @@ def without_aux(result: Any, has_aux: bool, call: str) -> tuple[Any, Any]:
 
 
 def output_tensors(output: Any, call: str) -> tuple[list[Tensor], TreeSpec]:
-    """The tensors of a function's output, and its structure.
+    """Return the tensors of a function's output, and its structure.
 
     Raises:
-        RuntimeError: if there is none, or anything else.
+        RuntimeError: if it has no leaves, or one that is not a Tensor.
     """
     leaves, spec = tree_flatten(output)
     if not leaves or leaves[0] is None and len(leaves) == 1:
@@ -97,16 +97,16 @@ def output_tensors(output: Any, call: str) -> tuple[list[Tensor], TreeSpec]:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """What is below the tensor that a transformed function sees, to look at while debugging.
+    """Return the tensor below the one that a transformed function sees, for debugging.
 
     Args:
-        tensor: within vmap, a tensor that stands for one example. Other transforms wrap nothing: their tensors are
-            returned without history, as the values that they are.
-        recurse: go down through all vmaps; False takes off the innermost.
+        tensor: within vmap, a tensor that stands for one batch element. Other transforms do not wrap tensors: theirs
+            are returned detached.
+        recurse: unwrap all vmaps; False unwraps the innermost.
 
     Returns:
-        A Tensor with the examples of each vmap that was taken off as first dimensions. It has no history, so that
-        nothing can be differentiated wrongly with it.
+        A detached Tensor with one leading batch dimension for each vmap that was unwrapped. Derivatives through it
+        would be wrong, so it has no history.
     """
     found: Tensor = tensor
     while (physical := getattr(found, "_physical", None)) is not None:
@@ -117,14 +117,14 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
 
 
 def refuse_other_than_tensors(aux: Any) -> None:
-    """Raise about an `aux` that holds anything else than tensors.
+    """Check that `aux` holds only tensors.
 
     Raises:
-        RuntimeError: with its type.
+        RuntimeError: with the type of the first other leaf.
     """
     for leaf in tree_flatten(aux)[0]:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
-                f"Expected tensors, got unsupported type {type(leaf)} in what f returned as aux. Aux "
+                f"Expected tensors, got unsupported type {type(leaf)} in the aux that f returned. Aux "
                 "may be nested containers of Tensors."
             )

@@ -1,11 +1,11 @@
-"""Transforms by forward mode: `jvp` and `linearize`.
+"""Forward-mode transforms: `jvp` and `linearize`.
 
 Note [Nested jvp]
-There is one level of forward mode, as in PyTorch's `autograd.forward_ad`. A `jvp` that runs while one is open is
-computed by reverse mode instead, twice: u -> u^T J is linear in u, and its derivative with respect to u, times v, is
-J v. Both passes are made of operators, so that the tangents of the open level go through them. What differs is a
-`no_grad` block in the function: forward mode differentiates through it, reverse mode does not. It is refused there,
-rather than answered otherwise than by the same `jvp` on its own.
+There is one level of forward mode, as in PyTorch's `autograd.forward_ad`. A `jvp` inside another one is computed by
+two reverse passes instead: u -> u^T J is linear in u, and its derivative with respect to u, times v, is J v. Both
+passes consist of operators, so the tangents of the open level propagate through them. The two methods differ for a
+`no_grad` block in the function: forward mode differentiates through it, reverse mode does not. A nested `jvp` of such
+a function raises, because its result would differ from that of the same `jvp` on its own.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> tuple[Any, ...]:
-    """The value of a function, and the product of its Jacobian with a vector, `J v`, in one pass.
+    """Compute a function's value and its Jacobian-vector product `J v` in one pass.
 
     Args:
-        func: takes Tensors, or nested containers of them; returns such, too. With `has_aux`, a tuple of that and `aux`.
-        primals: the arguments, a tuple.
-        tangents: the vector: structured and shaped as `primals`.
-            One of another dtype than its primal stays what it is, as in `forward_ad`.
-        strict: raise where the output does not depend on the arguments, instead of giving zeros.
-        has_aux: `func` returns `(output, aux)`, where `aux` holds other Tensors that are wanted.
+        func: takes and returns Tensors or nested containers of Tensors; with `has_aux`, returns `(output, aux)`.
+        primals: tuple of arguments, of floating or complex dtypes.
+        tangents: the vector v, with the structure and shapes of `primals`. A tangent may have another dtype than its
+            primal, as in `forward_ad`.
+        strict: raise if the output does not depend on the arguments, instead of returning zeros.
+        has_aux: whether `func` also returns `aux`, Tensors that are not differentiated.
 
     Returns:
-        (output, product), or (output, product, aux). The product is structured and shaped as the output, and can be
-        differentiated as the output can.
+        (output, product), or (output, product, aux). The product has the structure, shapes and dtypes of the output,
+        and is differentiable like it.
 
     Raises:
-        RuntimeError: if primals and tangents do not fit each other or hold anything but Tensors, or the output does.
-        ValueError: if a dtype cannot be differentiated.
-        NotImplementedError: if an operator has no forward formula; and for no_grad in a jvp in a jvp.
+        RuntimeError: if primals and tangents differ in structure, or they or the output hold anything but Tensors.
+        ValueError: for a dtype that cannot be differentiated.
+        NotImplementedError: if an operator has no forward formula, or a nested jvp meets no_grad.
     """
     points, vectors = _checked(primals, tangents)
     spec = tree_flatten(primals)[1]
@@ -63,7 +63,7 @@ def jvp(
 
 
 def _checked(primals, tangents):
-    """The tensors of the primals and of the tangents."""
+    """Return the tensors of the primals and of the tangents."""
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     points, spec = tree_flatten(primals)
@@ -95,7 +95,7 @@ def _by_dual_numbers(func, points, vectors, spec, has_aux, strict):
 
 
 def _products(products, outputs, strict):
-    """Products with zeros for the outputs that do not depend on the arguments."""
+    """Replace None, for outputs that do not depend on the arguments, by zeros; raise if `strict`."""
     if strict and any(product is None for product in products):
         raise RuntimeError(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
@@ -119,8 +119,8 @@ class _Transposed:
     """A function recorded at a point, and its transposed derivative u -> u^T J recorded as a function of u.
 
     Attributes:
-        outputs, output_spec, aux: what the function returned, as it is recorded.
-        roots: the products u^T J, for a u that is zero; None for arguments that no output depends on.
+        outputs, output_spec, aux: the function's result, with its history.
+        roots: the products u^T J at u = 0; None for arguments that no output depends on.
     """
 
     def __init__(self, func, points, spec, has_aux, call):
@@ -132,8 +132,8 @@ class _Transposed:
             if state.unrecorded != before:
                 raise NotImplementedError(
                     f"{call.partition('(')[0]}: the function uses no_grad, through which forward mode differentiates. "
-                    "A jvp inside of another one, and linearize, go through reverse mode and cannot. Use detach() for "
-                    "what is to be a constant, and leave no_grad out."
+                    "A jvp inside another one, and linearize, use reverse mode, which cannot. Use detach() for "
+                    "constants instead of no_grad."
                 )
             self.outputs, self.output_spec = output_tensors(output, call)
             self.us = [
@@ -144,7 +144,7 @@ class _Transposed:
             self.roots = level.gradients([t for t, _ in roots], [u for _, u in roots], inputs, True, True)
 
     def products(self, vectors, records, retain_graph=None):
-        """J v for every output; None for an output that does not depend on the arguments."""
+        """Return J v for every output; None for an output that does not depend on the arguments."""
         found = iter(
             self.level.gradients(
                 [root for root in self.roots if root is not None],
@@ -158,21 +158,21 @@ class _Transposed:
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of a function, and its derivative there as a linear function, `v -> J v`.
+    """Compute a function's value and its derivative there as a linear function, `v -> J v`.
 
-    The function is called once; the linear function can then be called for many vectors. For one vector, `jvp` is
-    faster. It is computed by reverse mode; see Note [Nested jvp].
+    The function is called once; the linear function can be called for many vectors. For one vector, `jvp` is faster.
+    It uses reverse mode; see Note [Nested jvp].
 
     Args:
-        func: takes Tensors, or nested containers of them; returns such, too.
+        func: takes and returns Tensors or nested containers of Tensors.
         primals: the arguments.
 
     Returns:
-        (output, jvp_fn). `jvp_fn(*tangents)` takes Tensors structured and shaped as the arguments, of their dtypes, and
-        returns the product, structured and shaped as the output.
+        (output, jvp_fn). `jvp_fn(*tangents)` takes tangents with the structure, shapes and dtypes of the arguments, and
+        returns the product, with the structure and shapes of the output.
 
     Raises:
-        RuntimeError: if the output holds anything but Tensors, or tangents do not fit.
+        RuntimeError: if the output holds anything but Tensors, or tangents do not match the arguments.
         ValueError: if an argument holds anything but Tensors.
         NotImplementedError: if the function uses no_grad.
     """

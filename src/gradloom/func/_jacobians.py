@@ -1,20 +1,32 @@
-"""Jacobians and Hessians as functions: `jacrev`, `jacfwd`, `hessian`."""
+"""Jacobians and Hessians as functions: `jacrev`, `jacfwd`, `hessian`.
+
+Note [Unit vectors]
+`jacrev` and `jacfwd` are vmap over unit vectors. Only cotangents and tangents are batched, never values, so the
+function runs once, as without vmap, and may branch on values (`if x > 0`). In forward mode, an unbatched tensor then
+carries a batched tangent. Other vmaps may batch any value, and there the tensors that are differentiated must be
+batched as well (Note [One graph]).
+"""
 
 from __future__ import annotations
 
 from functools import wraps
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..batching.mapping import vmap
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
+from ..dispatch.state import state
 from ..utils._pytree import tree_flatten
 from ._arguments import chosen, refuse_other_than_tensors
 from ._forward import jvp
+from ._level import UNITS
 from ._reverse import vjp_of_some
-from ._rows import over_basis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ._arguments import Argnums
@@ -30,25 +42,24 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that computes the Jacobian of a function by reverse mode: a pass for each element of the output.
+    """Return a function that computes the Jacobian of `func` by reverse mode, one pass per element of the output.
 
     Args:
-        func: takes Tensors, or nested containers of them; returns such, too, of floating dtypes. With `has_aux`, a
-            tuple of that and `aux`.
-        argnums: which positional arguments to differentiate with respect to: an int, or a tuple of them.
-        has_aux: `func` returns `(output, aux)`, where `aux` holds other Tensors that are wanted.
-        chunk_size: how many passes are made at once; None for all, which is fastest and takes the most memory.
-        _preallocate_and_copy: accepted, and not used.
+        func: takes and returns Tensors of floating dtypes, or nested containers of them; with `has_aux`, returns
+            `(output, aux)`.
+        argnums: positional arguments to differentiate with respect to: an int, or a tuple of ints.
+        has_aux: whether `func` also returns `aux`, Tensors that are not differentiated.
+        chunk_size: number of passes at once; None for all, which is fastest and needs the most memory.
+        _preallocate_and_copy: has no effect.
 
     Returns:
-        A function of the same positional arguments. It returns the Jacobian: for an output and an argument that are
-        Tensors, a Tensor of shape `output.shape + argument.shape`; for containers of them, a container of the structure
-        of the output, with one of the structure of the argument for every Tensor in it. With `has_aux`, a tuple of that
-        and `aux`.
+        A function of the same positional arguments. It returns a Tensor of shape `output.shape + argument.shape` if
+        output and argument are Tensors; for containers, a tree with the structure of the output, in which every leaf
+        is a tree with the structure of the argument. With `has_aux`, `(jacobian, aux)`.
 
     Raises:
         ValueError: if chunk_size is not positive.
-        RuntimeError: if arguments or outputs are complex, hold anything but Tensors, or do not fit `argnums`.
+        RuntimeError: if arguments or outputs are complex or hold anything but Tensors, or for an invalid `argnums`.
     """
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -60,7 +71,7 @@ def jacrev(
         outputs, output_spec = tree_flatten(output)
         _refuse_complex("jacrev", inputs=inputs, outputs=outputs)
         rows = (
-            over_basis(
+            _over_basis(
                 lambda units: tree_flatten(vjp_fn(output_spec.unflatten(units)))[0],
                 outputs,
                 randomness="same",
@@ -86,18 +97,18 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """The function that computes the Jacobian of a function by forward mode: a pass for each element of the arguments.
+    """Return a function that computes the Jacobian of `func` by forward mode, one pass per element of the arguments.
 
     Args:
         func, argnums, has_aux: see jacrev.
-        randomness: what a random operator in `func` does, which is called for all passes: "error" refuses it, "same"
-            draws the same numbers for all, "different" others for each.
+        randomness: for random operators in `func`: "error" raises, "same" draws the same numbers for all passes,
+            "different" draws new ones for each.
 
     Returns:
-        As jacrev.
+        See jacrev.
 
     Raises:
-        RuntimeError: as jacrev, and for another `randomness`.
+        RuntimeError: see jacrev; also for another `randomness`.
         ValueError: if an argument's dtype cannot be differentiated.
         NotImplementedError: if an operator has no forward formula.
     """
@@ -126,7 +137,7 @@ def jacfwd(
             specs[:] = output_spec, aux_spec
             return products + aux
 
-        columns = over_basis(product, inputs, randomness=randomness)
+        columns = _over_basis(product, inputs, randomness=randomness)
         output_spec, aux_spec = specs
         count = output_spec.num_leaves
         found = output_spec.unflatten(
@@ -146,25 +157,81 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that computes the Hessian of a function: the Jacobian, by forward mode, of the one by reverse mode.
+    """Return a function that computes the Hessian of `func`, as `jacfwd(jacrev(func))`.
 
     Args:
-        func: takes Tensors, or nested containers of them; returns a Tensor, mostly of one element.
+        func: takes Tensors or nested containers of Tensors; returns a Tensor, usually 0-dimensional.
         argnums: see jacrev.
 
     Returns:
-        A function of the same positional arguments. For an argument of shape S and an output of one element without
-        dimensions it returns a Tensor of shape `S + S`; for a tuple `argnums` a tuple of tuples of such.
+        A function of the same positional arguments. For an argument of shape S and a 0-dimensional output it returns a
+        Tensor of shape `S + S`; for a tuple `argnums`, a tuple of tuples of such Tensors.
 
     Raises:
-        RuntimeError, ValueError, NotImplementedError: see jacrev and jacfwd. Where an operator of the backward pass has
-            no forward formula, `jacrev(jacrev(func))` does without.
+        RuntimeError, ValueError, NotImplementedError: see jacrev and jacfwd. If an operator of the backward pass has no
+            forward formula, use `jacrev(jacrev(func))`.
     """
     return jacfwd(jacrev(func, argnums), argnums)
 
 
+def _over_basis(
+    product: Callable[[list[Tensor]], list[Tensor]],
+    like: Sequence[Tensor],
+    *,
+    randomness: str,
+    chunk_size: int | None = None,
+) -> list[Tensor]:
+    """Apply a linear function of several tensors to all unit vectors of the space of their elements.
+
+    Args:
+        product: takes tensors with the shapes of `like`; returns tensors.
+        like: tensors that give the shapes and dtypes; they have N elements in total.
+        randomness: see vmap.
+        chunk_size: number of vectors at once; None for all.
+
+    Returns:
+        The results of `product` with a new first dimension of size N; of size 1, for a zero vector, if N is 0.
+    """
+    total = sum([t.numel() for t in like])
+    if not total:
+        return [ops.stack([p]) for p in product([ops.zeros_like(t).detach() for t in like])]
+    step = total if chunk_size is None else min(chunk_size, total)
+    chunks = [
+        _mapped(product, _units(like, start, min(start + step, total)), randomness) for start in range(0, total, step)
+    ]
+    return chunks[0] if len(chunks) == 1 else [ops.cat(parts, 0) for parts in zip(*chunks, strict=True)]
+
+
+def _units(like, start, stop):
+    """Return rows `start` to `stop` of the identity matrix over the elements of `like`, split by tensor."""
+    found = []
+    for tensor, end in zip(like, accumulate(t.numel() for t in like), strict=True):
+        size = tensor.numel()
+        part = np.zeros((stop - start, size), tensor._array.dtype)
+        first = end - size
+        for row in range(max(start, first), min(stop, end)):
+            part[row - start, row - first] = 1
+        found.append(ops.wrap(part.reshape(stop - start, *tensor.shape)))
+    return found
+
+
+def _mapped(product, units, randomness):
+    """Map `product` over the rows of `units`."""
+
+    def for_all(*rows):
+        number = state.batching[-1].number
+        if randomness != "different":  # different numbers for each vector would be batched values
+            UNITS.add(number)
+        try:
+            return tuple(product(list(rows)))
+        finally:
+            UNITS.discard(number)
+
+    return list(vmap(for_all, randomness=randomness)(*units))
+
+
 def _parts(stacked, like):
-    """A tensor cut along its first dimension into one part for each of some tensors, as long as it has elements."""
+    """Split a tensor along dimension 0 into parts as long as the tensors of `like` have elements."""
     sizes = [t.numel() for t in like]
     return ops.split(stacked[: sum(sizes)], sizes, 0)
 

@@ -1,25 +1,23 @@
-"""Levels of reverse mode: tensors of their own in the place of a function's arguments.
+"""Levels of reverse mode: a transform gives its function new tensors in place of the arguments.
 
 Note [One graph]
-A transform such as `grad` differentiates with respect to what the function gets from it, and to nothing else: a tensor
-that an outer transform differentiates, too, must not be mistaken for one of this level. Therefore each argument comes
-to the function as a new tensor:
+A transform such as `grad` differentiates only with respect to the tensors that it passes to the function. A tensor that
+an outer transform also differentiates must stay distinct from them, so each argument is passed as a new tensor:
 
-- an argument without history, or one given while nothing was recorded: a new leaf on the same memory;
-- an argument that can be differentiated from outside: a view of it. Gradients of this level end at the view, and the
-  derivative of the outer level goes through it.
+- an argument without history, or one passed in no_grad mode: a new leaf that shares its memory;
+- an argument that is differentiable from outside: a view of it. Gradients of this level end at the view; the derivative
+  of the outer level goes through it.
 
-All levels record into one graph, and there is nothing to unpack while operators run. When the function has returned, a
-result belongs to the outside: if its history leads to leaves of this level only, it is detached; if it leads further,
-to tensors of an outer level or the caller's own, it keeps its history. A tensor that the function itself made require
-grad, such as a parameter of a Module that it makes, counts as one of this level: the caller has no hold of it. (Such a
-history may still lead to leaves of this level, too. Once their function has returned, nobody can ask for their
-gradients: a leaf knows its level, and whoever walks there looks whether that is still running.) The same walk over the
-graph tells whether the gradients themselves have to be differentiable (`create_graph`), so that a derivative that
-nobody can differentiate further costs no more than `autograd.grad`.
+All levels record into one graph, and operators have nothing to unwrap. When the function has returned, a result is
+detached if its history leads only to leaves of this level; if it leads to tensors of an outer level, or the caller's,
+it keeps its history. A tensor that the function itself made require grad, such as a parameter of a Module that it
+creates, counts as a leaf of this level: the caller cannot refer to it. (A kept history may also lead to leaves of this
+level. Nobody can ask for their gradients once the function has returned: a leaf knows its level, and the walk checks
+whether that level is still running.) The same walk tells whether the gradients must be differentiable (`create_graph`),
+so a derivative that nobody differentiates further costs no more than `autograd.grad`.
 
-Tangents of an open forward-mode level pass through: a new leaf takes the tangent of its argument along. Within vmap,
-an argument that all examples share is made one for each of them (`expand`), because each has a gradient of its own.
+Tangents of an open forward-mode level propagate: a new leaf takes the tangent of its argument. Within vmap, an argument
+that all batch elements share is expanded to the batch, because each element has its own gradient.
 """
 
 from __future__ import annotations
@@ -42,16 +40,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MODES = GRAD_OFF | GRAD_ASKED | INFERENCE
-UNITS: set[int] = set()  # numbers of the vmaps that `over_basis` is running
+UNITS: set[int] = set()  # numbers of the vmaps that jacrev or jacfwd is running
 
 
 class Level:
-    """A `with` block in which a function is recorded on inputs of the level's own; see Note [One graph].
+    """A `with` block in which a function is recorded on inputs of its own; see Note [One graph].
 
     Attributes:
-        records_outside: whether the caller records history, so that results may have any.
-        running: whether the function is being called.
-        outer: the level that was running when this one began, or None.
+        records_outside: whether the caller records history, so that results may have history.
+        running: whether the function is running.
+        outer: the level around this one, or None.
     """
 
     def __init__(self) -> None:
@@ -72,10 +70,10 @@ class Level:
         state.func_level = self.outer
 
     def enter(self, argument: Any) -> Tensor:
-        """The tensor that stands for an argument.
+        """Return the tensor that replaces an argument.
 
         Raises:
-            ValueError: if the argument is no Tensor.
+            ValueError: if the argument is not a Tensor.
             RuntimeError: if its dtype cannot be differentiated.
         """
         if not isinstance(argument, Tensor):
@@ -91,11 +89,11 @@ class Level:
         return found
 
     def made(self, leaf: Tensor) -> None:
-        """Note that the running function made a tensor require grad: what depends on that alone is no history."""
+        """Mark a tensor that the running function made require grad as a leaf of this level."""
         bottom(leaf).__dict__["_made_at"] = self
 
     def owned(self, leaf: Tensor) -> Tensor:
-        """Make a leaf one of this level's own."""
+        """Mark a leaf as one of this level."""
         bottom(leaf).__dict__["_level"] = self
         return leaf
 
@@ -108,7 +106,7 @@ class Level:
         return found
 
     def reaches_out(self, tensor: Tensor | None) -> bool:
-        """Whether a tensor's history leads to anything that is differentiated from outside of this level."""
+        """Return whether a tensor's history leads to a tensor that is differentiated outside this level."""
         if tensor is None or not tensor.requires_grad:
             return False
         stack = [gradient_edge(tensor)[0]]
@@ -116,7 +114,7 @@ class Level:
         while stack:
             node = stack.pop()
             if node is None:
-                return True  # without a node: a view of a tensor that requires grad, which leads nowhere
+                return True  # a view of a tensor that requires grad, without a node of its own
             if node.__class__ is AccumulateGrad and self._is_foreign(node.variable):
                 return True
             for following, _ in node.next_edges:
@@ -143,15 +141,17 @@ class Level:
         records: bool,
         retain_graph: bool | None = None,
     ) -> list[Tensor | None]:
-        """The products of vectors with the Jacobians of outputs, for every one of `inputs`; None where there is none.
+        """Return the vector-Jacobian product for each input; None for inputs that no output depends on.
 
         Args:
+            outputs, vectors: one vector for each output, or None.
+            inputs: tensors that `enter` returned.
             records: whether the caller records history now.
             retain_graph: whether the graph is needed again; default: if the result is differentiable.
 
         Raises:
-            TypeError: if a vector is no Tensor.
-            RuntimeError: if it does not fit its output.
+            TypeError: if a vector is not a Tensor.
+            RuntimeError: if it does not have its output's shape.
         """
         for vector in vectors:
             if vector is not None and not isinstance(vector, Tensor):
@@ -170,11 +170,11 @@ class Level:
         return self.reaches_out(tensor) or bool(state.flags & FORWARD_AD) and self.reaches_out(tangent_of(tensor))
 
     def leave(self, tree: Any, records: bool | None = None) -> Any:
-        """The tensors of a tree as the outside may see them.
+        """Return a tree with each Tensor detached, unless its history leads outside this level.
 
         Args:
-            tree: any value; what is no Tensor stays as it is.
-            records: whether the caller records history now; by default whether it did when the level was made.
+            tree: any value; other leaves are unchanged.
+            records: whether the caller records history now; default: whether it did when the level was made.
         """
         records = self.records_outside if records is None else records
         return tree_map_only(Tensor, lambda tensor: self._left(tensor, records), tree)
@@ -190,7 +190,7 @@ class Level:
 
 
 def each_example_s_own(tensor: Tensor) -> Tensor:
-    """The tensor, batched at every vmap that is running, but for those that run over unit vectors; see over_basis."""
+    """Return the tensor batched at every running vmap, except those over unit vectors (Note [Unit vectors])."""
     if not state.batching:
         return tensor
     from ..batching.tensor import batched_at, levels_of
@@ -200,17 +200,17 @@ def each_example_s_own(tensor: Tensor) -> Tensor:
 
 
 def bottom(tensor: Any) -> Any:
-    """The physical tensor below all batches."""
+    """Return the physical tensor below all batch levels."""
     while (physical := getattr(tensor, "_physical", None)) is not None:
         tensor = physical
     return tensor
 
 
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients, with zeros for the inputs that the outputs do not depend on.
+    """Replace None among gradients by zeros.
 
     Args:
         gradients: Tensors or None.
-        like: the inputs, whose shapes and dtypes the zeros have.
+        like: the inputs, which give the shapes and dtypes of the zeros.
     """
     return [ops.zeros_like(t).detach() if g is None else g for g, t in zip(gradients, like, strict=True)]

@@ -29,22 +29,22 @@ def functional_call(
     """Call a module with other parameters and buffers than its own.
 
     Args:
-        module: the Module. It has its own tensors again when the call is over, also after an error.
-        parameter_and_buffer_dicts: a dict from names, as `named_parameters` and `named_buffers` give them, to Tensors;
-            or several such dicts without a name in common. What is left out stays. Where the module assigns to a
-            buffer, a dict (not one of several) is given the new one.
+        module: the Module. Its own tensors are restored after the call, also after an error.
+        parameter_and_buffer_dicts: a dict from names, as in `named_parameters` and `named_buffers`, to Tensors; or
+            several such dicts with disjoint names. Names that are absent keep the module's tensors. If the module
+            assigns to a buffer, a single dict receives the new tensor.
         args: a tuple of positional arguments; anything else is the only argument.
         kwargs: keyword arguments.
-        tie_weights: a tensor for one of several names of one parameter is used for all of them.
-        strict: refuse names that the module does not have, and the lack of those that it has.
+        tie_weights: use a tensor given for one name of a shared parameter for all its names.
+        strict: raise for names that the module does not have, and for names that are missing.
 
     Returns:
-        What the module returns.
+        The result of the module.
 
     Raises:
-        ValueError: if the dicts are no dicts, have a name in common, or different tensors for names that are tied.
-        TypeError: if a value is no Tensor.
-        AttributeError: if a name leads to a submodule that does not exist.
+        ValueError: if the dicts are not dicts, share a name, or give different tensors to tied names.
+        TypeError: if a value is not a Tensor.
+        AttributeError: if a name contains a submodule that does not exist.
         RuntimeError: in strict mode.
     """
     values = _merged(parameter_and_buffer_dicts)
@@ -71,7 +71,7 @@ def _merged(dicts):
 
 @contextmanager
 def _instead(module, values, tie_weights, strict) -> Iterator[None]:
-    """The module with other tensors, for the length of a `with` block."""
+    """Replace tensors of a module for the length of a `with` block."""
     own = dict(module.named_parameters(remove_duplicate=False))
     own.update(module.named_buffers(remove_duplicate=False))
     everything = _tied(own, values) if tie_weights else dict(values)
@@ -99,7 +99,7 @@ def _instead(module, values, tie_weights, strict) -> Iterator[None]:
 
 
 def _place(module, path):
-    """The dictionary, and the key in it, where a module keeps what has a name."""
+    """Return the dictionary, and the key in it, where a module stores the tensor named `path`."""
     prefix, _, name = path.rpartition(".")
     owner = module.get_submodule(prefix)
     for holder in (owner._parameters, owner._buffers):
@@ -109,7 +109,7 @@ def _place(module, path):
 
 
 def _tied(own, values):
-    """`values`, also under the other names that their tensors have in the module."""
+    """Return `values` extended by the other names of the same tensors in the module."""
     found = dict(values)
     groups: dict[int, list[str]] = {}
     for name, tensor in own.items():
@@ -136,17 +136,17 @@ def _check_names(module, own, values):
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of several modules of one class, stacked, for `vmap` over `functional_call`.
+    """Stack the parameters and buffers of several modules, for `vmap` over `functional_call`.
 
     Args:
-        models: at least one Module; all of one class, all in training mode or none, their tensors of the same shapes.
+        models: at least one Module; all of one class and training mode, with tensors of the same shapes.
 
     Returns:
-        (parameters, buffers): dicts from names to Tensors with a new first dimension for the models. The parameters are
-        new leaves, which require grad where the models' do.
+        (parameters, buffers): dicts from names to Tensors of shape `(len(models), *shape)`. The parameters are new
+        leaves, which require grad if the models' do.
 
     Raises:
-        RuntimeError: if there is no model, or they differ in more than the values of their tensors.
+        RuntimeError: if there are no models, or they differ in class, mode or requires_grad.
     """
     models = list(models)
     if not models:
@@ -174,10 +174,10 @@ def _stacked_leaf(name, tensors):
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Make all batch normalization in a module use the statistics of the batch, always, and forget its running ones.
+    """Make all batch normalization in a module use batch statistics, and remove its running statistics.
 
     Args:
-        root: the Module, which is changed.
+        root: the Module; changed in place.
 
     Returns:
         `root`.

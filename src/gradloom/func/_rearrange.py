@@ -1,4 +1,4 @@
-"""`rearrange`: dimensions are named, split, joined and moved by a pattern, in the notation of einops."""
+"""`rearrange`: split, join and permute named dimensions by a pattern, in the notation of einops."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _ELLIPSIS = "..."
 
 
 def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
-    """The elements of a tensor with other dimensions, as a pattern says.
+    """Rearrange the dimensions of a tensor by a pattern.
 
-    A pattern has the tensor's dimensions to the left of `->` and the result's to the right. A name stands for one,
-    names in parentheses for one that is made of several, `1` or `()` for one of size 1, and `...` for any number:
-    `"b (h w) c -> b c h w"`.
+    A pattern has the tensor's dimensions to the left of `->` and the result's to the right. A name is one dimension,
+    names in parentheses are one dimension composed of several, `1` or `()` is a dimension of size 1, and `...` is any
+    number of dimensions: `"b (h w) c -> b c h w"`.
 
     Args:
-        tensor: a Tensor, or a sequence of them, which are stacked along a new first dimension.
-        pattern: the dimensions before and after. Each name stands on both sides, once.
+        tensor: a Tensor of any dtype, or a sequence of Tensors, which are stacked along a new first dimension.
+        pattern: the dimensions before and after. Each name occurs once on each side.
         axes_lengths: sizes of named dimensions. Within parentheses all but one must be given.
 
     Returns:
-        A view of the tensor where that is possible.
+        A view of the tensor if possible, otherwise a copy.
 
     Raises:
-        ValueError: if the pattern cannot be read, does not have the tensor's dimensions, or sizes are missing or do
-            not fit.
+        ValueError: if the pattern is malformed or does not match the tensor's dimensions, or if sizes are missing or
+            do not match.
     """
     whole = tensor if isinstance(tensor, Tensor) else ops.stack(tuple(tensor), 0)
     before, after = _parsed(pattern, axes_lengths)
@@ -55,8 +55,8 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
 
 
 def _parsed(pattern, lengths):
-    """Both sides as lists of groups, each a list of names; a dimension of size 1 is an empty one. An ellipsis that is
-    not in parentheses stands for itself."""
+    """Parse both sides into lists of groups, each a list of names; a dimension of size 1 is an empty group. An ellipsis
+    outside parentheses is an element of its own."""
     sides = pattern.split("->")
     if len(sides) != 2:
         raise ValueError("Pattern must contain a single '->' separator")
@@ -112,7 +112,7 @@ def _groups(side, pattern):
 
 
 def _checked(token, pattern):
-    """The names that a token stands for: itself, or none for 1."""
+    """Return the names of a token: [token], or [] for 1."""
     if token == _ELLIPSIS:
         return [token]
     if token.isdecimal():
@@ -129,7 +129,7 @@ def _checked(token, pattern):
 
 
 def _spelled_out(groups, rank):
-    """The groups of the left side, one for each dimension: those of the ellipsis are numbered."""
+    """Return one group per dimension of the left side; the dimensions of the ellipsis are numbers."""
     if _ELLIPSIS not in groups:
         if len(groups) != rank:
             raise ValueError(
@@ -147,7 +147,7 @@ def _spelled_out(groups, rank):
 
 
 def _bind(group, size, lengths, sizes):
-    """The sizes of the names that one dimension is made of."""
+    """Add the sizes of the names that compose one dimension to `sizes`."""
     open_names = [name for name in group if name not in lengths]
     known = prod(lengths[name] for name in group if name in lengths)
     if len(open_names) > 1:

@@ -1,4 +1,4 @@
-"""Transforms by reverse mode: `grad`, `grad_and_value`, `vjp`. See Note [One graph] in _level.py."""
+"""Reverse-mode transforms: `grad`, `grad_and_value`, `vjp`. See Note [One graph] in _level.py."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _VJP = "vjp(f, *primals)"
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that computes the gradient of a function of one value.
+    """Return a function that computes the gradient of a scalar function.
 
     Args:
-        func: takes any arguments; those that `argnums` names are Tensors, or nested containers of them. Returns a
-            Tensor without dimensions; with `has_aux`, a tuple of that and `aux`.
-        argnums: which positional arguments to differentiate with respect to: an int, or a tuple of them.
-        has_aux: `func` returns `(value, aux)`, where `aux` holds other Tensors that are wanted.
+        func: returns a 0-dimensional real Tensor; with `has_aux`, `(value, aux)`. The arguments that `argnums` names
+            are Tensors of floating or complex dtypes, or nested containers of them; others are arbitrary.
+        argnums: positional arguments to differentiate with respect to: an int, or a tuple of ints.
+        has_aux: whether `func` also returns `aux`, Tensors that are not differentiated.
 
     Returns:
-        A function of the same arguments. It returns the gradient, structured and shaped as the argument is (for a tuple
-        `argnums` a tuple of gradients); with `has_aux`, `(gradient, aux)`. Arguments that the value does not depend on
-        have gradients of zeros. The gradient can be differentiated by an outer transform, or by `backward` with respect
-        to whatever tensor it depends on that requires grad.
+        A function of the same arguments. It returns the gradient, with the structure, shapes and dtypes of the argument
+        (for a tuple `argnums`, a tuple of gradients); with `has_aux`, `(gradient, aux)`. The gradient is zero for
+        arguments that the value does not depend on. It is differentiable by an outer transform, or by `backward` with
+        respect to any tensor that requires grad.
 
     Raises:
-        RuntimeError: if the value is no Tensor without dimensions, is complex, or does not fit `argnums`; or an
-            argument's dtype cannot be differentiated.
-        ValueError: if something else than a Tensor is to be differentiated with respect to.
+        RuntimeError: if the value is not a 0-dimensional real Tensor, for an invalid `argnums`, or if an argument's
+            dtype cannot be differentiated.
+        ValueError: if an argument to differentiate with respect to is not a Tensor.
     """
 
     @wraps(func)
@@ -51,13 +51,13 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that computes the gradient of a function of one value, and the value.
+    """Return a function that computes the gradient and the value of a scalar function.
 
     Args:
         func, argnums, has_aux: see grad.
 
     Returns:
-        A function of the same arguments, which returns `(gradient, value)`, or `(gradient, (value, aux))`.
+        A function of the same arguments that returns `(gradient, value)`, or `(gradient, (value, aux))`.
 
     Raises:
         RuntimeError, ValueError: see grad.
@@ -89,19 +89,19 @@ def _gradient_and_value(func, argnums, has_aux, args, kwargs):
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of a function, and the function that multiplies vectors with its Jacobian there, `v^T J`.
+    """Compute a function's value and return the function that computes vector-Jacobian products `v^T J` there.
 
     Args:
-        func: takes Tensors, or nested containers of them; returns such, too, of floating or complex dtypes. With
-            `has_aux`, a tuple of that and `aux`.
+        func: takes and returns Tensors of floating or complex dtypes, or nested containers of them; with `has_aux`,
+            returns `(output, aux)`.
         primals: the arguments.
         has_aux: see grad.
 
     Returns:
-        (output, vjp_fn), or (output, vjp_fn, aux). `vjp_fn(cotangents)` takes Tensors structured and shaped as the
-        output and returns a tuple with the products for each of the arguments, structured and shaped as those. It can
-        be called again and again, unless with `retain_graph=False`; `create_graph` says whether the products shall be
-        differentiable (by default if grad mode is on then, and there is anything to differentiate).
+        (output, vjp_fn), or (output, vjp_fn, aux). `vjp_fn(cotangents)` takes Tensors with the structure and shapes of
+        the output, and returns a tuple of products with the structure and shapes of the arguments. It can be called
+        repeatedly, unless with `retain_graph=False`. `create_graph` makes the products differentiable (default: if
+        grad mode is enabled during the call).
 
     Raises:
         RuntimeError: if the output holds anything but such Tensors, or an argument's dtype cannot be differentiated.
@@ -114,10 +114,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 def vjp_of_some(
     func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums, has_aux: bool
 ) -> tuple[Any, Callable[..., Any], Any]:
-    """`vjp` with respect to those arguments that `argnums` names.
+    """Compute `vjp` with respect to the arguments that `argnums` names.
 
     Returns:
-        (output, vjp_fn, aux); what `vjp_fn` returns is structured as one argument for an int, as a tuple otherwise.
+        (output, vjp_fn, aux). `vjp_fn` returns one product for an int, and a tuple for a tuple.
     """
     level = Level()
     with level:
@@ -149,7 +149,7 @@ def vjp_of_some(
 
 
 def _structure(spec) -> str:
-    """A structure as Python shows it, with a star for each leaf."""
+    """Return a structure as Python prints it, with a star for each leaf."""
 
     class Star:
         def __repr__(self) -> str:
