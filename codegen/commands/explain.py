@@ -64,7 +64,7 @@ def _import_package(given: str | None) -> None:
     here = Path.cwd()
     folder = next((f for f in (here, *here.parents) if project(f) is not None), None) if given is None else given
     if folder is not None:
-        from gradloom.tools.verify.packages import import_package, target_of
+        from gradloom.tools.verify.operators import import_package, target_of
 
         import_package(target_of(folder))
 

@@ -14,7 +14,7 @@ import pytest
 import gradloom.tools.verify.samples
 from gradloom.codegen.reading.python_files import families_in
 from gradloom.tools.verify import own_operators, verify_operator
-from gradloom.tools.verify.packages import family_constants, family_samples
+from gradloom.tools.verify.operators import family_constants, family_samples
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = Path(gradloom.tools.verify.samples.__file__).parent

@@ -123,7 +123,7 @@ def test_a_name_like_no_other_is_refused_too(name):
     ("thing", "message"),
     [
         (3, "not int"),
-        (len, "len is not one of gradloom's functions"),
+        (len, "len is not a function of gradloom"),
         (None, "not NoneType"),
         (gradloom.ones(2), "this tensor has no grad_fn"),
         (lambda: 0, "<lambda> is not one of"),

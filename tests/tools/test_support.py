@@ -10,7 +10,7 @@ import gradloom
 from gradloom.codegen.outputs.support import Fact, complex_loops
 from gradloom.tools.support import own_support, support_row
 from gradloom.tools.verify import own_operators
-from gradloom.tools.verify.runner import cases as cases_of
+from gradloom.tools.verify.case import cases as cases_of
 
 forward_ad = gradloom.autograd.forward_ad
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import keyword
 import linecache
 import sys
 import textwrap
@@ -15,17 +17,16 @@ from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.derivatives.entries import NAME
 from gradloom.codegen.derivatives.specification import Given, Specification, analyse
 from gradloom.codegen.errors import SpecError, raise_all
-from gradloom.codegen.language.scope import Callables
+from gradloom.codegen.language.reserved import MODULE_NAMES
+from gradloom.codegen.language.scope import Callables, Helper, Kind
 from gradloom.codegen.operators import native_functions
 from gradloom.codegen.outputs.render import render_package
-from gradloom.codegen.reading.python_files import GivenFunctions
+from gradloom.codegen.reading.python_files import GivenFunctions, Signature
 from gradloom.codegen.reading.text import Entry, Text
 from gradloom.codegen.reading.yaml_files import parse_entries
 from gradloom.codegen.target import in_memory
 from gradloom.ops import _registry
 from gradloom.schema import IDENTIFIER
-
-from .given import helper_of, named, signature_of
 
 SHOWN, SHOWN_DERIVATIVES = "<define>", "<define, derivatives>"
 KERNELS = "python"  # the family of kernels that are given as functions
@@ -33,12 +34,12 @@ _numbers = itertools.count(1)
 
 
 class Definition:
-    """What a call of `gradloom.ops.define` has made.
+    """The result of `gradloom.ops.define`.
 
     Attributes:
-        namespace: where the operators are: `gradloom.ops.<namespace>`.
+        namespace: the operators are in `gradloom.ops.<namespace>`.
         operators: their names there, variants included.
-        overrides: the full names of gradloom's operators whose derivative is replaced, variants included.
+        overrides: full names of gradloom's operators whose derivative is replaced, variants included.
         sources: the generated code, by module.
     """
 
@@ -61,9 +62,9 @@ class Definition:
         self._modules, self._registration = modules, registration
 
     def remove(self) -> None:
-        """Take the operators away and give gradloom's own the derivatives that they had. Twice does nothing.
+        """Remove the operators and restore the derivatives of gradloom's own. A second call does nothing.
 
-        Graphs that were made before can still be differentiated.
+        Existing graphs can still be differentiated.
         """
         self._registration.remove()
         _forget(self._modules)
@@ -83,13 +84,13 @@ class Definition:
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Those in force, in the order in which they were made."""
+    """Return the definitions that are in force, oldest first."""
     return tuple(_definitions)
 
 
-# Those in force; an operator that is defined again takes the place of the old one.
+# Definitions in force; defining an operator again replaces the old definition.
 _definitions: list[Definition] = []
-# Namespace -> the module through which its operators reach one another, whichever call defined them.
+# Namespace -> the module through which its operators call one another, also across definitions.
 _operators: dict[str, ModuleType] = {}
 
 
@@ -105,7 +106,7 @@ def define(
     try:
         return _define(text, formulas, namespace, kernels, helpers)
     except SpecError as error:
-        raise error.with_traceback(None) from None  # its frames say nothing to a notebook
+        raise error.with_traceback(None) from None  # its frames are of no use to the user
 
 
 def _define(
@@ -154,7 +155,7 @@ def _define(
 
 
 def _replaced_by(operators: list[Entry], formulas: list[Entry], namespace: str) -> tuple[Definition, ...]:
-    """Earlier definitions of the same operators, or of the same derivatives of gradloom's."""
+    """Return earlier definitions of the same operators, or of the same derivatives of gradloom's operators."""
     texts = [entry.get(key) for entries, key in ((operators, "func"), (formulas, NAME)) for entry in entries]
     names = [native_functions.parse_func(text).name for text in texts if isinstance(text, Text) and text.value.strip()]
     return tuple(
@@ -176,7 +177,7 @@ def _check_namespace(namespace: str) -> None:
 
 
 def _texts(text: str, formulas: str | None) -> dict[str, str]:
-    """The texts by the names that messages give them."""
+    """Return {name in messages: text}."""
     found = {SHOWN: _plain(text)}
     if formulas is not None:
         found[SHOWN_DERIVATIVES] = _plain(formulas)
@@ -184,7 +185,7 @@ def _texts(text: str, formulas: str | None) -> dict[str, str]:
 
 
 def _sorted(texts: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
-    """The entries of native_functions.yaml and those of derivatives.yaml."""
+    """Return the entries that belong to native_functions.yaml, and those that belong to derivatives.yaml."""
     entries = [entry for shown, text in texts.items() for entry in parse_entries(text, shown)]
     operators = [e for e in entries if "func" in e]
     others = [e for e in entries if "func" not in e]
@@ -201,14 +202,14 @@ def _sorted(texts: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
 
 
 def _plain(text: str) -> str:
-    """The text without the indentation that a string in a program may have."""
+    """Return the text without common indentation."""
     if not isinstance(text, str):
         raise TypeError(f"define() takes YAML as a string, not {type(text).__name__}")
     return textwrap.dedent(text.replace("\r\n", "\n"))
 
 
 def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | None:
-    """The operators of the namespace that were defined before and stay."""
+    """Return the operators of the namespace whose definitions stay."""
     found: Callables | None = None
     for definition in _definitions:
         if definition.namespace == namespace and definition not in replaced:
@@ -223,7 +224,7 @@ _ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "
 
 
 def _order(name: str) -> tuple[int, int]:
-    """Modules before those that import them."""
+    """Sort key: modules before those that import them."""
     top = name.removesuffix(".py").split("/")[0]
     return _ORDER.index(top), 0 if name.endswith("__init__.py") else 1
 
@@ -231,7 +232,7 @@ def _order(name: str) -> tuple[int, int]:
 def _load(
     package: str, name: str, text: str, modules: dict[str, ModuleType], lines: tuple[tuple[str, list[str]], ...]
 ) -> None:
-    """Run one generated file as a module; tracebacks and `inspect.getsource` find its text, errors the YAML's."""
+    """Run a generated file as a module. Tracebacks and `inspect.getsource` find its text; errors find the YAML text."""
     dotted = name.removesuffix(".py").replace("/", ".")
     full = package if dotted == "__init__" else f"{package}.{dotted.removesuffix('.__init__')}"
     file = f"<define {full.removeprefix('gradloom.ops.')}>"
@@ -254,7 +255,7 @@ def _load(
 
 
 def _give(name: str, functions: Mapping[str, Any], modules: dict[str, ModuleType]) -> None:
-    """A module of functions that were given, for generated code to import."""
+    """Make a module of functions that were passed, for generated code to import."""
     module = modules[name] = sys.modules[name] = ModuleType(name)
     vars(module).update(functions)
     parent = modules.get(name.rpartition(".")[0])
@@ -267,3 +268,76 @@ def _forget(modules: dict[str, ModuleType]) -> None:
         if sys.modules.get(name) is module:
             del sys.modules[name]
         linecache.cache.pop(getattr(module, "__file__", None) or "", None)
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def named(what: str, functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return {name: function}.
+
+    Args:
+        what: name of the argument that holds the functions, for errors.
+
+    Raises:
+        TypeError: for a function whose name YAML cannot use, or two functions of one name.
+    """
+    if callable(functions):
+        raise TypeError(f"define() takes {what} as a list of functions: {what}=[{_name(functions)}]")
+    found: dict[str, Callable[..., Any]] = {}
+    for function in functions:
+        name = _name(function)
+        if not callable(function) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            raise TypeError(
+                f"define() takes {what} with names that YAML can use: write `{name}` with `def` and a name "
+                "that does not start with an underscore"
+            )
+        if name in MODULE_NAMES:
+            raise TypeError(f"generated code has a `{name}` of its own: give the one in {what} another name")
+        if name in found:
+            raise TypeError(f"define() got two {what} of the name `{name}`")
+        found[name] = function
+    return found
+
+
+def _name(function: object) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return a function's parameters; None if they are unknown, as for some functions written in C."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """Return the signature of a kernel."""
+    parameters = _parameters(function)
+    if parameters is None or any(p.kind in _OPEN for p in parameters):
+        return Signature()
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    required = frozenset(p.name for p in parameters if p.default is p.empty)
+    return Signature(tuple(p.name for p in parameters), len(positional), required)
+
+
+def helper_of(function: Callable[..., Any], module: str) -> Helper:
+    """Return what is known of a helper's parameters and result; `module` is where generated code imports it from."""
+    parameters = _parameters(function) or []
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    returns = getattr(function, "__annotations__", {}).get("return")
+    is_tensor = getattr(returns, "__name__", returns) == "Tensor"
+    return Helper(
+        name=_name(function),
+        module=module,
+        positional=tuple(p.name for p in positional),
+        required=sum(p.default is p.empty for p in positional),
+        keywords=frozenset(p.name for p in keywords),
+        required_keywords=frozenset(p.name for p in keywords if p.default is p.empty),
+        is_variadic=not parameters or any(p.kind in _OPEN for p in parameters),
+        returns=Kind.TENSOR if is_tensor else Kind.UNKNOWN,
+        arity=None,
+    )

@@ -1,4 +1,4 @@
-"""The support row of an operator, whole: what the YAML files say, and complex numbers by trying where they do not.
+"""Support rows of operators: what the YAML files declare; complex numbers are tried if nothing declares them.
 
 row = support_row("mul.Tensor")
 print(row.complex)              # yes (NumPy's multiply has loops for them)
@@ -16,31 +16,28 @@ from gradloom.codegen.derivatives.derivatives import Derivatives
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.outputs.support import Fact, Row, Support
 
-from .verify.case import tensors
-from .verify.operators import Operator
-from .verify.packages import own_operators, own_specification
-from .verify.runner import cases
-from .verify.sampler import NoSamples
+from .verify.case import NoSamples, cases, tensors
+from .verify.operators import Operator, own_operators, own_specification
 
 __all__ = ["complex_by_trying", "own_support", "support_row", "whole_row"]
 
 
 @cache
 def own_support() -> tuple[Derivatives, Support]:
-    """gradloom's own operators, and what is known of them without running anything."""
+    """Return gradloom's own operators, and the support that their sources declare."""
     spec = own_specification()
     assert spec.target.source is not None
     return spec.derivatives, Support(spec.derivatives, spec.target.source)
 
 
 def support_row(name: str) -> Row:
-    """The row of one of gradloom's own operators, by full name (`mul.Tensor`). Raises KeyError for an unknown name."""
+    """Return the row of one of gradloom's own operators, by full name (`mul.Tensor`). Raises KeyError if unknown."""
     derivatives, support = own_support()
     return whole_row(derivatives[name], support, own_operators)
 
 
 def whole_row(function: DifferentiableFunction, support: Support, operators: Callable[[], Iterable[Operator]]) -> Row:
-    """The row of an operator; one of `operators`, which has it, is tried where nothing else says."""
+    """Return the row of an operator; complex numbers are tried on the one in `operators` if nothing declares them."""
     row = support.row(function)
     if row.complex.answer != "unknown":
         return row
@@ -49,7 +46,7 @@ def whole_row(function: DifferentiableFunction, support: Support, operators: Cal
 
 
 def complex_by_trying(operator: Operator) -> Fact:
-    """Whether an operator takes complex tensors, found by calling it with its samples made complex."""
+    """Return whether an operator takes complex tensors, by calling it with complex versions of its samples."""
     try:
         tried = [_try(operator.call, case.args, case.kwargs) for case in cases(operator)]
     except NoSamples:
@@ -61,7 +58,7 @@ def complex_by_trying(operator: Operator) -> Fact:
 
 
 def _try(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """'' if the call works with complex tensors, else the error; None if no tensor of it can be made complex."""
+    """Return '' if the call works with complex tensors, else the error; None if it has no floating-point tensors."""
     import warnings
 
     if not any(t._array.dtype.kind == "f" for t in tensors([*args, *kwargs.values()])):
@@ -70,13 +67,13 @@ def _try(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         with warnings.catch_warnings(), gradloom.no_grad():
             warnings.simplefilter("ignore")
             call(*map(_complex, args), **{k: _complex(v) for k, v in kwargs.items()})
-    except Exception as error:  # whatever it says, it did not take them
+    except Exception as error:  # any error means that complex tensors are not supported
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return ""
 
 
 def _complex(value: Any) -> Any:
-    """Floating-point tensors as complex ones, in lists, too."""
+    """Return floating-point tensors as complex ones, also in lists."""
     if isinstance(value, gradloom.Tensor) and value._array.dtype.kind == "f":
         real = value.detach()
         return gradloom.complex(real, real * 0.25)

@@ -1,15 +1,14 @@
-"""`gradloom.explain`: where an operator comes from, line by line, and what it does.
+"""`gradloom.explain`: where an operator is defined, line by line, and what it does.
 
     gradloom.explain("mul")                 an operator, all of its overloads
     gradloom.explain("MulBackward0")        a node class
     gradloom.explain(gradloom.mul)          a function or a method
-    gradloom.explain(loss.grad_fn)          a node, with what it holds now; or the tensor itself
+    gradloom.explain(loss.grad_fn)          a node and its saved values; or the tensor itself
 
 The command is `gradloom explain mul`.
 
-Layout: `lookup` (what was asked about), `library` (where operators and their facts come from), `facts` and
-`node_facts` (what is said of them), `places` (where that is written), `page` (the explanation as blocks), `as_text` and
-`as_html` (how they look).
+Layout: `lookup` (from the argument to operators), `library` (collects facts), `facts` (operators, nodes, places in
+files), `page` (the explanation as blocks), `as_text` and `as_html` (output formats).
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ __all__ = ["Explanation", "UnknownName", "explain"]
 
 
 class Explanation:
-    """What `explain` found. `str()` is plain text; a notebook shows it as HTML, an interactive session in colors.
+    """The result of `explain`. `str()` is plain text; a notebook shows HTML, an interactive session colored text.
 
     Attributes:
-        title: what was asked about.
-        blocks: headings, paragraphs, tables, equations and source code, in their order.
+        title: the name of what is explained.
+        blocks: headings, paragraphs, tables, equations and source code, in order.
     """
 
     title: str
@@ -46,16 +45,16 @@ class Explanation:
         return page(self._target, self._libraries)
 
     def text(self, *, color: bool = False, sources: bool = True) -> str:
-        """The explanation as text.
+        """Return the explanation as text.
 
         Args:
-            color: with ANSI escapes, and source code highlighted where pygments is installed.
-            sources: with source code, not only with where it is.
+            color: use ANSI escapes; source code is highlighted if pygments is installed.
+            sources: include source code, not only its place.
         """
         return as_text(self.blocks, color=color, sources=sources)
 
     def html(self) -> str:
-        """The explanation as an HTML document that needs nothing else."""
+        """Return the explanation as a self-contained HTML document."""
         from .as_html import document
 
         return document(self.title, self.blocks)
@@ -73,20 +72,20 @@ class Explanation:
 
 
 def explain(target: Any) -> Explanation:
-    """Explain an operator, a node or a function: its YAML entries with file and line, the derivative in mathematical
+    """Explain an operator, a node or a function: its YAML entries with file and line, its derivative in mathematical
     notation, what it supports, what its node saves and why, its kernel, helpers and generated code.
 
     Args:
         target: an operator's name (`"mul"`, `"mul.Tensor"`, `"add_"`, `"linalg.inv"`), the name or class of a node
             (`"MulBackward0"`), a function or method of gradloom, a node (`loss.grad_fn`), a tensor with one, or a
-            custom Function. Operators of packages and of `gradloom.ops.define` are known, too (`"myops.softabs"`).
+            custom Function. Operators of packages and of `gradloom.ops.define` work, too (`"myops.softabs"`).
 
     Returns:
         An Explanation: print it, or let the interactive session or notebook show it.
 
     Raises:
-        UnknownName: (a LookupError) for a name that nothing has; the message suggests one that is close.
-        TypeError: for anything else.
+        UnknownName: (a LookupError) for an unknown name; the message suggests a similar one.
+        TypeError: for any other object.
     """
     among = libraries()
     return Explanation(find(target, among), among)

@@ -1,4 +1,4 @@
-"""An explanation as HTML: a document of its own, or a fragment for a notebook."""
+"""Write an explanation as HTML: a document, or a fragment for a notebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STYLE = """
 
 
 def document(title: str, blocks: Iterable[Block]) -> str:
-    """A whole page, which needs no other file and no script."""
+    """Return a self-contained page without scripts."""
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -31,7 +31,7 @@ def document(title: str, blocks: Iterable[Block]) -> str:
 
 
 def fragment(blocks: Iterable[Block]) -> str:
-    """A `<div>` with its own style."""
+    """Return a `<div>` with its own style."""
     parts = [_write(block) for block in blocks]
     style = _STYLE + _pygments_style()
     return f'<div class="gradloom-explain"><style>{style}</style>\n' + "\n".join(parts) + "\n</div>"
@@ -54,7 +54,7 @@ def _write(block: Block) -> str:
 
 
 def _with_code(text: str) -> str:
-    """Escaped text in which what stands between backquotes is code."""
+    """Return escaped text with the parts between backquotes as code."""
     parts = html.escape(text).split("`")
     if len(parts) % 2 == 0:
         return html.escape(text)

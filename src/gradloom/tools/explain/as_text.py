@@ -1,4 +1,4 @@
-"""An explanation for the terminal."""
+"""Write an explanation for the terminal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BOLD, _DIM, _CYAN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
 
 def as_text(blocks: Iterable[Block], *, color: bool = False, sources: bool = True) -> str:
-    """The blocks as lines of text.
+    """Return the blocks as lines of text.
 
     Args:
-        color: with ANSI escapes, and source code highlighted where pygments is installed.
-        sources: with the source code, not only with where it is.
+        color: use ANSI escapes; source code is highlighted if pygments is installed.
+        sources: include source code, not only its place.
     """
     return "\n".join(_Writer(color, sources).lines(blocks)).strip("\n") + "\n"
 
@@ -84,7 +84,7 @@ def _wrapped(words: str, indent: str = "  ") -> list[str]:
 
 
 def highlighted(source: str, language: str) -> str:
-    """Source code with ANSI escapes by pygments; as it is where that is not installed."""
+    """Return source code highlighted with ANSI escapes; unchanged if pygments is not installed."""
     try:
         from pygments import highlight
         from pygments.formatters import TerminalFormatter

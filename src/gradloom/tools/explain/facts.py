@@ -1,24 +1,29 @@
-"""What `explain` says of an operator, and of what its node saves."""
+"""The facts that `explain` shows: places in files, and what is known of an operator and of a node."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from gradloom.codegen.derivatives.model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
 from gradloom.codegen.notation.equations import Equations
 from gradloom.codegen.outputs.support import Row
-
-from .places import Place
+from gradloom.codegen.reading.python_files import Functions
+from gradloom.core.node import Node
+from gradloom.utils.viz import saved_values
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A field of a node: what it holds, why, and when.
+    """A saved field of a node.
 
-    form       what is kept, in words
+    form       what is saved, in words
     needed_by  the formulas that use it, as `other: grad * self.conj() (line 26)`
-    condition  when it is kept; empty where that is always
+    condition  when it is saved; empty if always
     """
 
     name: str
@@ -29,13 +34,13 @@ class Saved:
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """What `explain` says of one operator. Places that do not exist are None or left out.
+    """The facts of one operator. Places that do not exist are omitted.
 
     function    the operator, or the variant that was asked for
     entries     its entries in native_functions.yaml and derivatives.yaml
-    generated   (what it is, where) of the generated wrapper and node
-    kernels     (what it is, where) of what computes it: kernel functions, or the composite
-    helpers     the same for the helpers of its formulas
+    generated   (description, place) of the generated wrapper and node
+    kernels     (description, place) of its kernel functions, or its composite
+    helpers     (description, place) of the helpers of its formulas
     calls       the operators that a composite calls
     """
 
@@ -55,19 +60,19 @@ class OperatorFacts:
 
     @property
     def node(self) -> str | None:
-        """The name of the node class; None where a call makes none."""
+        """The name of the node class; None if a call makes no node."""
         info = self.function.info
         return info.node if info is not None else None
 
     @property
     def kernel_expression(self) -> str | None:
-        """The array expression that computes it, where the YAML file has one."""
+        """The array expression that computes it, if its entry has one."""
         kernel = self.function.function.kernel
         return kernel.source if kernel is not None and kernel.kind == "expression" else None
 
 
 def saved_fields(info: DifferentiabilityInfo | None) -> tuple[Saved, ...]:
-    """What a node keeps, with the formulas that need it."""
+    """Return what a node saves, with the formulas that need it."""
     if info is None or info.node is None:
         return ()
     return tuple(Saved(s.name, _form(s), _users(info, s), _condition(s)) for s in info.saved)
@@ -100,3 +105,132 @@ def _condition(s: SavedAttribute) -> str:
     if s.condition is None:
         return ""
     return "if " + re.sub(r"needs_(\w+)", r"\1 needs a gradient", s.condition)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Some lines of a file.
+
+    line      number of the first line, from 1
+    text      the lines, without their common indentation
+    language  'python' or 'yaml', for highlighting
+    """
+
+    path: Path
+    line: int
+    text: str
+    language: str = "python"
+
+    @property
+    def shown(self) -> str:
+        """`path:line`; the path is relative if it is below the current folder."""
+        try:
+            path = os.path.relpath(self.path)
+        except ValueError:  # another drive
+            path = str(self.path)
+        return f"{self.path if path.startswith(os.pardir) else path}:{self.line}"
+
+
+def definition(path: Path, name: str) -> Place | None:
+    """Find a top-level function or class of a generated Python file."""
+    text = _read(path)
+    return None if text is None else definition_in(text, path, name)
+
+
+def definition_in(text: str, path: Path, name: str) -> Place | None:
+    """Find a top-level function or class in the text of a generated file."""
+    lines = text.splitlines()
+    heads = tuple(f"{word} {name}{mark}" for word in ("def", "class") for mark in "(:")
+    start = next((i for i, line in enumerate(lines) if line.startswith(heads)), None)
+    if start is None:
+        return None
+    end = start + 1
+    while end < len(lines) and (not lines[end].strip() or lines[end][0] in " \t)"):
+        end += 1
+    return Place(path, start + 1, "\n".join(lines[start:end]).rstrip())
+
+
+def member(functions: Functions, family: str, name: str) -> Place | None:
+    """Find a name of a folder's module where it is defined, not where it is imported."""
+    module, own = functions.origin(family, name)
+    tree = functions.definition(module, own)
+    if tree is None:
+        return None
+    first = min([tree.lineno, *(d.lineno for d in getattr(tree, "decorator_list", ()))])
+    path = functions.paths[module]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return Place(path, first, "\n".join(lines[first - 1 : tree.end_lineno]))
+
+
+def entry(path: Path, key: str, name: str) -> Place | None:
+    """Find the entry of a YAML file whose `key:` (`func`, `name`) is the schema of an operator."""
+    text = _read(path)
+    return None if text is None else entry_in(text, path, key, name)
+
+
+def entry_in(text: str, path: Path, key: str, name: str) -> Place | None:
+    """Find such an entry in the text of a file."""
+    lines = text.splitlines()
+    wanted = re.compile(rf"[-\s]\s*['\"]?{key}['\"]?\s*:\s*['\"]?{re.escape(name)}\s*\(")
+    for start, line in enumerate(lines):
+        if not wanted.match(line):
+            continue
+        while start and not lines[start].startswith("-"):
+            start -= 1
+        end = start + 1
+        while end < len(lines) and (not lines[end].strip() or lines[end][0] in " \t"):
+            end += 1
+        return Place(path, start + 1, "\n".join(lines[start:end]).rstrip(), "yaml")
+    return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """The state of a node.
+
+    name        name of the node
+    gradients   shape and dtype of each gradient that it receives
+    saved       (field, description of its value)
+    next        for each input, the node that its gradient goes to
+    made_at     the user's lines that made it, if anomaly mode recorded them
+    """
+
+    name: str
+    gradients: tuple[str, ...]
+    saved: tuple[tuple[str, str], ...]
+    next: tuple[str, ...]
+    made_at: str
+
+
+def node_facts(node: Node) -> NodeFacts:
+    """Read a node without unpacking saved tensors, so that no hooks run."""
+    metadata = [f"{tuple(m.shape)} {m.dtype}" if m is not None else "undefined" for m in node._input_metadata]
+    following = [
+        f"{fn.name()}, input {nr}" if fn is not None else "nothing: no gradient is wanted there"
+        for fn, nr in node.next_functions
+    ]
+    trace = node.hooks.trace if node.hooks is not None else None
+    return NodeFacts(
+        node.name(),
+        tuple(metadata),
+        tuple(saved_values(node)),
+        tuple(following),
+        "".join(trace.lines()).rstrip() if trace is not None else "",
+    )
+
+
+def written_by_hand(thing: Any) -> Place | None:
+    """Find the source of a class or function; None if it is not available, as in an interactive session."""
+    try:
+        lines, start = inspect.getsourcelines(thing)
+        path = inspect.getsourcefile(thing)
+    except (OSError, TypeError):
+        return None
+    return Place(Path(path), max(start, 1), inspect.cleandoc("\n" + "".join(lines))) if path else None

@@ -1,4 +1,4 @@
-"""Where the facts of operators are gathered from: gradloom, packages of operators, and `gradloom.ops.define`."""
+"""Collect the facts of operators of gradloom, of packages and of `gradloom.ops.define`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,26 @@ from gradloom.codegen.target import installed, own
 
 from ..define import Definition, definitions
 from ..support import own_support, whole_row
-from ..verify.operators import Operator, join
-from ..verify.packages import operators_of, own_operators, own_specification
-from .facts import OperatorFacts, saved_fields
-from .node_facts import written_by_hand
-from .places import Place, definition, definition_in, entry, entry_in, member
+from ..verify.operators import Operator, join, operators_of, own_operators, own_specification
+from .facts import (
+    OperatorFacts,
+    Place,
+    definition,
+    definition_in,
+    entry,
+    entry_in,
+    member,
+    saved_fields,
+    written_by_hand,
+)
 
 
 class Library:
-    """Operators with the files, or in memory the texts, that they are written in.
+    """Operators and the files, or the texts in memory, that define them.
 
     Args:
         specification: the operators.
-        definition: what `gradloom.ops.define` gave, for those that it made.
+        definition: the result of `gradloom.ops.define`, for operators that it made.
     """
 
     specification: Specification
@@ -53,7 +60,7 @@ class Library:
 
     @property
     def functions(self) -> tuple[DifferentiableFunction, ...]:
-        """Its operators, and gradloom's whose derivatives it replaces."""
+        """Its operators, and gradloom's operators whose derivatives it replaces."""
         return (*self.derivatives, *self.specification.overrides)
 
     @cached_property
@@ -63,7 +70,7 @@ class Library:
         return Support((*self.functions, *own_specification().derivatives), *self._sources)
 
     def operators(self) -> tuple[Operator, ...]:
-        """Its operators with what calls them."""
+        """Return its operators with the functions that call them."""
         if self.target.is_own:
             return own_operators()
         if self.definition is not None:
@@ -71,7 +78,7 @@ class Library:
         return join(self.derivatives, import_module(f"{self.target.generated}.namespaces").OVERLOADS)
 
     def facts(self, function: DifferentiableFunction) -> OperatorFacts:
-        """All facts of an operator."""
+        """Return all facts of an operator."""
         return OperatorFacts(
             function=function,
             entries=self._entries(function),
@@ -97,7 +104,7 @@ class Library:
         return tuple(place for place in found if place is not None)
 
     def _entry(self, key: str, names: Iterable[str], written: Text | None) -> Place | None:
-        """An entry, in the file as it is now; what was defined in memory, in the text that was given."""
+        """Find an entry in its file, or in the text for operators defined in memory."""
         if written is not None and self.target.specification is None and written.path.startswith("<"):
             return next((p for n in names if (p := entry_in(written.source.text, Path(written.path), key, n))), None)
         file = {"func": "native_functions.yaml", "name": "derivatives.yaml"}[key]
@@ -117,7 +124,7 @@ class Library:
         return tuple((what, place) for what, place in found if place is not None)
 
     def _wrapper(self, file: str, function: DifferentiableFunction) -> Place | None:
-        """The wrapper of an operator, by the schema in its docstring: overloads are called otherwise than operators."""
+        """Find the wrapper of an operator by the schema in its docstring; overloads have other names than operators."""
         name = function.schema.name
         for candidate in (name.unambiguous, f"{name.unambiguous}_overload", name.name):
             place = self._definition(file, candidate)
@@ -155,7 +162,7 @@ class Library:
         return () if native.kernel is None else self._named("kernel", self.kernels, native.kernel.modules)
 
     def _calls(self, function: DifferentiableFunction) -> tuple[str, ...]:
-        """The operators that a composite calls, as far as its source says."""
+        """Return the operators that a composite calls, as far as its source shows."""
         return () if function.function.composite is None else tuple(sorted(self.support.composite_calls(function)))
 
     def _helpers(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
@@ -167,7 +174,7 @@ class Library:
     def _named(
         self, what: str, functions: Functions, names: Iterable[tuple[str, str]]
     ) -> tuple[tuple[str, Place], ...]:
-        """What there is of (family.function, its module); helpers of a package have the whole names of modules."""
+        """Find (family.function, module) pairs; for helpers of a package, modules have full names."""
         found = []
         for dotted, module in names:
             name = dotted.rpartition(".")[2]
@@ -178,7 +185,7 @@ class Library:
         return tuple(found)
 
     def _given(self, module: str, name: str) -> Place | None:
-        """A Python function that was given to `define`."""
+        """Find a Python function that was passed to `define`."""
         if self.definition is None:
             return None
         for full in (module, f"{self.target.generated}.kernels.{module}"):
@@ -188,18 +195,18 @@ class Library:
         return None
 
     def _borrowed(self, module: str, name: str) -> Place | None:
-        """What a package takes from gradloom."""
+        """Find a kernel of gradloom that a package uses."""
         return None if self.target.is_own else member(library().kernels, module, name)
 
 
 @cache
 def library() -> Library:
-    """The operators of the gradloom that is imported, loaded once."""
+    """Return the operators of the imported gradloom, loaded once."""
     return Library(own_specification())
 
 
 def libraries() -> tuple[Library, ...]:
-    """gradloom's operators, then those of packages and definitions that are registered now."""
+    """Return gradloom's operators, then those of the packages and definitions that are registered."""
     from gradloom.ops._registry import registered
 
     packages = [_package(name.removesuffix(".generated")) for name, r in registered().items() if r.is_package]

@@ -1,4 +1,4 @@
-"""What `explain` was asked about: a name, a function, a node, a node class or a tensor becomes operators or a class."""
+"""Resolve the argument of `explain` (name, function, node, node class or tensor) to operators or a class."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _NAMESPACES = ("linalg", "fft", "special")
 
 
 class UnknownName(LookupError):
-    """Nothing that gradloom has is called so. The message suggests what may have been meant."""
+    """No operator or node has this name. The message suggests a similar one."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be explained.
+    """What to explain.
 
-    title      as people call it
-    functions  the operators that it is or stands for
-    node       the node that was given, to be shown with what it holds
-    written    a class or function that no YAML entry made: a custom Function, AccumulateGrad, gradloom.einsum
+    title      its name
+    functions  its operators
+    node       the node that was passed, to be shown with its saved values
+    written    a class or function without a YAML entry: a custom Function, AccumulateGrad, gradloom.einsum
     """
 
     title: str
@@ -53,19 +53,19 @@ class Target:
 
 
 def find(target: Any, libraries: Sequence[Library]) -> Target:
-    """Resolves what `explain` was given, among the operators of some libraries, gradloom's first.
+    """Resolve the argument of `explain` among the operators of some libraries, gradloom's first.
 
     Raises:
-        UnknownName: for a name that nothing has.
-        TypeError: for an object that is none of those that can be explained.
+        UnknownName: for an unknown name.
+        TypeError: for an object that cannot be explained.
     """
     if isinstance(target, str):
         return _by_name(target, libraries)
     if isinstance(target, gradloom.Tensor):
         if target.grad_fn is None:
             raise TypeError(
-                "this tensor has no grad_fn: it is a leaf, or was made without recording. Give explain() "
-                "an operator, a node, or a tensor that operators made from one that requires a gradient"
+                "this tensor has no grad_fn: it is a leaf, or was made in no_grad mode. Pass explain() "
+                "an operator, a node, or a tensor computed from one that requires grad"
             )
         target = target.grad_fn
     if isinstance(target, Node):
@@ -99,7 +99,7 @@ def _by_name(name: str, libraries: Sequence[Library]) -> Target:
 
 
 def _named(bare: str, functions: Derivatives) -> list[DifferentiableFunction]:
-    """The operators that a name may mean: one overload, all overloads, or those whose node is called so."""
+    """Return the operators that a name selects: one overload, all overloads, or those whose node has the name."""
     space, _, rest = bare.partition(".")
     if space in _NAMESPACES:
         bare = f"{space}_{rest}"
@@ -136,7 +136,7 @@ def _users_of(node: str, functions: Iterable[DifferentiableFunction]) -> list[Di
 
 
 def _entries(functions: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
-    """Without the variants that share the entry of another one among them."""
+    """Drop the variants that share the entry of another function in the list."""
     functions = list(functions)
     own = [f for f in functions if f.info is not None and f.info.name == str(f.schema)]
     return own or functions
@@ -171,7 +171,7 @@ def _by_class(cls: type[Node], libraries: Sequence[Library]) -> Target:
 
 
 def _home(module: str, libraries: Sequence[Library]) -> Library | None:
-    """The library whose generated code a module is part of."""
+    """Return the library whose generated code contains a module."""
     return next((lib for lib in libraries if module.startswith(f"{lib.target.generated}.")), None)
 
 
@@ -190,14 +190,14 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
         found = tuple([(libraries[0], f) for f in same])
         return Target(title, found, written=None if found else function)
     raise TypeError(
-        f"{title} is not one of gradloom's functions: explain() takes operators, functions of gradloom, "
+        f"{title} is not a function of gradloom: explain() takes operators, functions of gradloom, "
         "nodes and custom Functions"
     )
 
 
 def _operator_of(wrapper: Any, library: Library) -> str:
-    """The full name of the operator that a generated wrapper is, which its docstring starts with; where Python runs
-    without docstrings, what the package has it for."""
+    """Return the full name of a generated wrapper's operator: the start of its docstring, or, under `python -OO`, the
+    key of the package's table."""
     doc = getattr(wrapper, "__doc__", None)
     if doc:
         return str(doc).partition("(")[0]

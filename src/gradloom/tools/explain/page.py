@@ -1,4 +1,4 @@
-"""An explanation as a sequence of blocks, which `as_text` and `as_html` write."""
+"""Compose an explanation as a sequence of blocks, which `as_text` and `as_html` write."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.notation.equations import Equation
 
-from .facts import OperatorFacts
+from .facts import NodeFacts, OperatorFacts, Place, node_facts, written_by_hand
 from .library import Library
 from .lookup import Target
-from .node_facts import NodeFacts, node_facts, written_by_hand
-from .places import Place
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; level 1 is the whole explanation's, 2 an operator's, 3 a part's."""
+    """A heading; level 1 for the explanation, 2 for an operator, 3 for a part."""
 
     level: int
     text: str
@@ -32,7 +30,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Code:
-    """Text of a file, with what it is."""
+    """Text of a file, with a description."""
 
     title: str
     place: Place
@@ -40,7 +38,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Formulas:
-    """Equations, and what the signs in them mean."""
+    """Equations, and the meaning of their symbols."""
 
     equations: tuple[Equation, ...]
     legend: tuple[str, ...]
@@ -48,7 +46,7 @@ class Formulas:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under column heads; without heads, pairs of a name and a value."""
+    """Rows under column heads; without heads, pairs of name and value."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -58,7 +56,7 @@ Block = Heading | Paragraph | Code | Formulas | Table
 
 
 def page(target: Target, libraries: Sequence[Library]) -> list[Block]:
-    """The explanation of what was looked up; `libraries` may have derivatives in the place of those."""
+    """Return the explanation of a target; `libraries` may replace derivatives of its operators."""
     blocks: list[Block] = []
     facts = [library.facts(f) for library, f in target.functions]
     if len(facts) > 1 or target.node is not None:
@@ -75,7 +73,7 @@ def page(target: Target, libraries: Sequence[Library]) -> list[Block]:
 
 
 def _replacements(library: Library, function: DifferentiableFunction, libraries: Sequence[Library]) -> list[Place]:
-    """The entries that replace the derivative of one of gradloom's operators now."""
+    """Return the registered entries that replace the derivative of one of gradloom's operators."""
     if not library.target.is_own:
         return []
     return [
@@ -88,7 +86,7 @@ def _replacements(library: Library, function: DifferentiableFunction, libraries:
 
 
 def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Block]:
-    """The blocks of one operator."""
+    """Return the blocks of one operator."""
     blocks: list[Block] = [Heading(2, facts.name), Paragraph(_summary(facts))]
     for place in replaced_by:
         blocks += [Paragraph("Its derivative is replaced by this one:"), Code("override", place)]
@@ -125,7 +123,7 @@ def _summary(facts: OperatorFacts) -> str:
         parts.append(f"Its node is {facts.node}.")
     if function.function.composite is not None:
         calls = f": {', '.join(facts.calls)}" if facts.calls else ""
-        parts.append(f"It is made of other operators, whose nodes it leaves in the graph{calls}.")
+        parts.append(f"It is composed of other operators, whose nodes appear in the graph{calls}.")
     expression = facts.kernel_expression
     if expression is not None:
         parts.append(f"It computes `{expression}`.")
@@ -150,7 +148,7 @@ def _written(title: str, thing: Any) -> list[Block]:
         blocks.append(Paragraph(inspect.cleandoc(thing.__doc__)))
     place = written_by_hand(thing)
     if place is None:
-        blocks.append(Paragraph("It is written by hand, and its source is not at hand."))
+        blocks.append(Paragraph("It is written by hand; its source is not available."))
     else:
         blocks.append(Code("written by hand", place))
     return blocks

@@ -1,4 +1,4 @@
-"""Proves derivatives numerically.
+"""Check derivatives numerically.
 
     from gradloom.tools.verify import verify
 
@@ -6,18 +6,18 @@
     report.ok, report.findings
     print(report)
 
-For every operator, calls are made from its schema and the `domain:` of its entry (or are written by hand, where the
-schema says too little), and everything that its entry claims is checked on them:
+For every operator, sample calls are made from its schema and the `domain:` of its entry, or written by hand where the
+schema is not specific enough. On these calls, everything that the entry claims is checked:
 
-- the operator writes to nothing and shares no memory that its schema does not mention;
-- the in-place and the out variant, other layouts in memory, broadcasting, single precision and integers give the same;
-- reverse mode and forward mode give what finite differences give, each other's, and that of complex steps where the
-  kernel takes complex numbers;
-- undefined gradients count as zeros; backward can be run again, and be recorded;
-- second derivatives, reverse over reverse and forward over reverse, give what finite differences give.
+- the operator writes to and shares only the memory that its schema declares;
+- in-place and out variants, other memory layouts, broadcasting, single precision and integers give the same results;
+- reverse and forward mode agree with finite differences, with each other, and with complex steps if the kernel takes
+  complex numbers;
+- undefined gradients count as zeros; backward can be repeated and recorded;
+- second derivatives, reverse over reverse and forward over reverse, agree with finite differences.
 
-A finding names the formula with its line, the expected and the found values, and the likely cause, if it looks like a
-mistake that people make.
+A finding names the formula and its line, the expected and the found values, and the likely cause if the values match a
+common mistake.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pathlib import Path
 
 from gradloom.tools.define import Definition
 
-from .findings import CHECKS, Comparison, Finding, OperatorResult, Report
-from .operators import Operator, join
-from .packages import operators_of, own_operators
+from .findings import CHECKS, Comparison, Finding, OperatorResult
+from .operators import Operator, join, operators_of, own_operators
+from .report import Report
 from .runner import MODES, run, verify_operator
 
 __all__ = [
@@ -61,21 +61,20 @@ def verify(
     """Check operators and their derivatives.
 
     Args:
-        names: full names (`mul.Tensor`), or names whose overloads are all meant (`mul`); with `families`, those too.
-            Neither: all.
+        names: full names (`mul.Tensor`), or names for all their overloads (`mul`). Default, without `families`: all.
         families: families of operators, such as `reduction`.
-        package: a package of operators instead of gradloom's own: its name, the folder of its project, or what
-            `gradloom.ops.define` gave.
-        operators: what to choose from instead, made by `join`.
+        package: a package of operators instead of gradloom's own: its name, the folder of its project, or the result
+            of `gradloom.ops.define`.
+        operators: the operators to select from instead, made by `join`.
         mode: 'fast', 'default' or 'thorough'.
-        progress: called before each operator with the number done, the number of all, and the operator.
+        progress: called before each operator with the number done, the total number, and the operator.
 
     Returns:
-        The results; `ok` says whether nothing is wrong.
+        The results; `ok` is True if nothing is wrong.
 
     Raises:
-        ValueError: for a name or family that there is not, or another mode.
-        gradloom.codegen.target.UsageError: for a package that there is not, or that was not generated anew.
+        ValueError: for an unknown name, family or mode.
+        gradloom.codegen.target.UsageError: for an unknown package, or one whose generated code is out of date.
     """
     if operators is None:
         operators = own_operators() if package is None else operators_of(package)
@@ -85,10 +84,10 @@ def verify(
 def select(
     operators: tuple[Operator, ...], names: Iterable[str] = (), families: Iterable[str] = ()
 ) -> tuple[Operator, ...]:
-    """The operators of these names and families; all, if none are given.
+    """Return the operators with these names and families; all, if none are given.
 
     Raises:
-        ValueError: for a name or family that there is not.
+        ValueError: for an unknown name or family.
     """
     from gradloom.codegen.errors import did_you_mean
 
@@ -109,6 +108,6 @@ def select(
 
 
 def _names(operator: Operator) -> list[str]:
-    """What an operator is found by: its full name, its name, and those of the variants that its entry derives."""
+    """Return the names that select an operator: its full name and its name, and those of its derived variants."""
     schemas = [operator.schema, *(d.schema for d in operator.joined.function.derived)]
     return [name for schema in schemas for name in dict.fromkeys((str(schema.name), schema.name.name))]

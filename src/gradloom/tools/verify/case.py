@@ -1,8 +1,13 @@
-"""A call of an operator that is tried, and further calls that are made from it."""
+"""The calls of an operator that are tried: written by hand, or sampled from its schema and `domain:`.
+
+A sampled tensor has numbers from its domain, by default [0.3, 1.7], away from the kinks at zero and one that many
+functions have. Other arguments have a value of their type, or their default. The samples of a pointwise operator are a
+plain one, a 0-dim one, a zero-size one, one that is not contiguous, and for several tensors two that broadcast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,24 +15,25 @@ from typing import Any
 import numpy as np
 
 import gradloom
+from gradloom.core.tensor import wrap
 
 from .operators import Operator
 
 
 def is_float(value: Any) -> bool:
-    """Whether it is a tensor of floating-point or complex numbers."""
+    """Return whether a value is a floating-point or complex tensor."""
     return isinstance(value, gradloom.Tensor) and value._array.dtype.kind in "fcV"
 
 
 def tensors(value: Any) -> list[Any]:
-    """The tensors of an argument or a result, those of lists and tuples included."""
+    """Return the tensors of an argument or a result, also those in lists and tuples."""
     if isinstance(value, gradloom.Tensor):
         return [value]
     return [t for v in value for t in tensors(v)] if isinstance(value, (tuple, list)) else []
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The argument with `change` applied to each tensor in it; lists of tensors are new lists."""
+    """Apply `change` to each tensor of an argument; lists of tensors become new lists."""
     if isinstance(value, gradloom.Tensor):
         return change(value)
     if isinstance(value, (tuple, list)) and tensors(value):
@@ -37,7 +43,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor stands in the arguments: the argument's name, and its index in a list."""
+    """The position of a tensor in the arguments: the argument's name, and its index in a list."""
 
     name: str
     index: int | None = None
@@ -47,11 +53,11 @@ class Place:
 
 
 class Case:
-    """One call: an operator, its arguments, and which of them are differentiated.
+    """One call of an operator, and the arguments that are differentiated.
 
     Attributes:
-        label: what is special about it, in a word; empty for a sample as it was given.
-        places: the floating-point tensors with a derivative, which can be given anew.
+        label: how the call differs from its sample, such as `0-dim`; empty for the sample itself.
+        places: the positions of the floating-point tensors that have a derivative.
     """
 
     def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], label: str = "") -> None:
@@ -68,7 +74,7 @@ class Case:
 
     @cached_property
     def floats(self) -> list[Place]:
-        """All floating-point tensors."""
+        """The positions of all floating-point tensors."""
         found = []
         for name, value in self.arguments():
             if is_float(value):
@@ -82,11 +88,11 @@ class Case:
         return value if place.index is None else value[place.index]
 
     def inputs(self) -> tuple[Any, ...]:
-        """Fresh leaves that require grad, one for each place."""
+        """Return new leaves that require grad, one for each place."""
         return tuple(self.read(place).detach().clone().requires_grad_() for place in self.places)
 
     def with_inputs(self, inputs: tuple[Any, ...], places: list[Place] | None = None) -> tuple[list, dict]:
-        """The arguments with these tensors in their places."""
+        """Return the arguments with these tensors in their places."""
         args, kwargs = [mapped(a, _same) for a in self.args], {k: mapped(v, _same) for k, v in self.kwargs.items()}
         for place, tensor in zip(self.places if places is None else places, inputs, strict=True):
             holder, key = (kwargs, place.name) if place.name in kwargs else (args, self.names.index(place.name))
@@ -97,7 +103,7 @@ class Case:
         return args, kwargs
 
     def seeded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function; of a random operator, one that draws the same numbers at every call."""
+        """Return the function; for a random operator, one that draws the same numbers at every call."""
         if not self.operator.is_random:
             return function
 
@@ -108,22 +114,22 @@ class Case:
         return call
 
     def plain(self) -> Any:
-        """What the operator gives for detached copies of the arguments: tensors, numbers or anything else."""
+        """Return the operator's result for detached copies of the arguments."""
         args, kwargs = self.detached()
         return self.seeded(self.operator.call)(*args, **kwargs)
 
     def detached(self) -> tuple[list, dict]:
-        """Copies of the arguments without history; of the same layout in memory."""
+        """Return copies of the arguments without history, with the same strides."""
         return [mapped(a, _detached) for a in self.args], {k: mapped(v, _detached) for k, v in self.kwargs.items()}
 
     def call(self, *inputs: Any) -> tuple[Any, ...]:
-        """The operator with these inputs in its places; only its floating-point outputs."""
+        """Call the operator with these inputs in its places; return its floating-point outputs."""
         args, kwargs = self.with_inputs(inputs)
         found = self.seeded(self.operator.call)(*args, **kwargs)
         return tuple(o for o in tensors(found) if is_float(o))
 
     def changed(self, change: Callable[[Any], Any], label: str) -> Case:
-        """The call with every tensor changed."""
+        """Return the call with `change` applied to every tensor."""
         args = tuple(mapped(a, change) for a in self.args)
         return Case(self.operator, args, {k: mapped(v, change) for k, v in self.kwargs.items()}, label)
 
@@ -138,17 +144,17 @@ def _same(tensor: Any) -> Any:
 
 
 def _detached(tensor: Any) -> Any:
-    """A copy with the strides and bits of the tensor, so that kernels meet the same memory."""
+    """Copy a tensor with its strides and its conjugate and negative bits."""
     array = tensor._array
     if tensor.is_conj():
         return _detached(tensor.conj()).conj()
     if tensor.is_neg():
         return _detached(tensor._neg_view())._neg_view()
     if array.flags.c_contiguous:
-        return gradloom.dispatch._operators.wrap(array.copy())
+        return wrap(array.copy())
     order = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))
     compact = np.moveaxis(array, order, range(array.ndim)).copy(order="C")
-    return gradloom.dispatch._operators.wrap(np.moveaxis(compact, range(array.ndim), order))
+    return wrap(np.moveaxis(compact, range(array.ndim), order))
 
 
 def _shown(value: Any) -> str:
@@ -157,3 +163,96 @@ def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_shown(v) for v in value) + "]"
     return repr(value)
+
+
+DEFAULT_DOMAIN = (0.3, 1.7)
+_VALUES = {"int": 1, "SymInt": 1, "bool": True, "float": 0.7, "Scalar": 0.7}
+
+
+class NoSamples(Exception):
+    """The schema does not say what to pass; the operator needs samples written by hand."""
+
+
+def domains(operator) -> dict[str, tuple[float, float]]:
+    """Return {argument: (low, high)} from the `domain:` of an entry, such as `{self: [0.1, 2]}`."""
+    node = operator.joined.function.domain
+    if node is None:
+        return {}
+    return {key: tuple(float(item.value) for item in values.items) for key, values in node.fields.items()}
+
+
+def samples(operator, seed: int = 0) -> Iterator[tuple[tuple, dict]]:
+    """Yield (args, kwargs) for an operator; the numbers depend on the seed.
+
+    Raises:
+        NoSamples: if an argument's type is not specific enough.
+    """
+    schema = operator.schema
+    ranges = domains(operator)
+    tensors = [a for a in schema.inputs if a.type.is_tensor_like]
+    for name, shapes in _shape_sets(operator, len(tensors)):
+        random = np.random.default_rng(7 + seed)
+        remaining = iter(shapes)
+        args, kwargs = [], {}
+        for argument in schema.inputs:
+            value = _value(argument, remaining, ranges, random, name)
+            if argument.kwarg_only:
+                kwargs[argument.python_name] = value
+            else:
+                args.append(value)
+        yield tuple(args), kwargs
+
+
+def _shape_sets(operator, count):
+    yield "plain", itertools.repeat((2, 3), count)
+    if operator.is_pointwise:
+        yield "0-dim", itertools.repeat((), count)
+        yield "zero-size", itertools.repeat((0, 2), count)
+        yield "not contiguous", itertools.repeat((2, 3), count)
+        if count > 1:
+            yield "broadcast", itertools.chain([(2, 3)], itertools.cycle([(3,), (2, 1), ()]))
+            yield "broadcast self", itertools.chain([(3,)], itertools.repeat((2, 3)))
+
+
+def _value(argument, shapes, ranges, random, name):
+    if argument.type.is_tensor_like:
+        low, high = ranges.get(argument.python_name, DEFAULT_DOMAIN)
+        if argument.type.is_list:
+            return [_tensor(next(shapes, (2, 3)), low, high, random, name) for _ in range(2)]
+        return _tensor(next(shapes, (2, 3)), low, high, random, name)
+    if argument.default is not None and argument.type.base.name not in ("float", "Scalar"):
+        value = argument.default_value
+        if isinstance(value, list):
+            return tuple(value)
+        plain = isinstance(value, (bool, int, float, str, type(None)))
+        return value if plain else getattr(gradloom, str(argument.default))
+    if argument.python_name in ranges:
+        return sum(ranges[argument.python_name]) / 2
+    if argument.type.is_list and argument.python_name in ("size", "shape"):
+        return (2, 3)
+    value = _VALUES.get(argument.type.base.name)
+    if value is None or argument.type.is_list:
+        if argument.type.is_optional:
+            return None
+        raise NoSamples(f"argument `{argument}`")
+    return value
+
+
+def _tensor(shape, low, high, random, name):
+    values = random.uniform(low, high, (*shape, 2) if name == "not contiguous" else shape)
+    if name == "not contiguous":
+        values = np.swapaxes(values[..., 0].copy().T.copy(), 0, -1) if len(shape) > 1 else values[..., 0]
+    return gradloom.from_numpy(np.asarray(values))
+
+
+def cases(operator: Operator, seed: int = 0) -> list[Case]:
+    """Return the calls to check: the samples written by hand, or else those made from the schema.
+
+    Raises:
+        NoSamples: if there are none.
+    """
+    calls: Iterable[tuple[Any, Any]] = operator.samples() if operator.samples is not None else samples(operator, seed)
+    found = [Case(operator, *operator.completed(args, kwargs)) for args, kwargs in calls]
+    if not found:
+        raise NoSamples(f"the samples of `{operator.name}` are an empty list")
+    return found

@@ -1,8 +1,7 @@
-"""What a wrong derivative looks like: the mistakes that people make in formulas, recognised by their effect.
+"""Recognise common mistakes in formulas by their effect on the Jacobian.
 
-Each recogniser looks at the Jacobian that was found and at the right one, and compares the first with what a certain
-mistake would have made of the second. Numbers in samples have no symmetries, so a match is rarely a coincidence; still
-a cause is a guess, and reported as one.
+Each recogniser applies one mistake to the correct Jacobian and compares the result with the one that was found. The
+numbers in samples have no symmetries, so a match is rarely a coincidence; a cause is still reported as a guess.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-import gradloom
 from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
+from gradloom.core.tensor import wrap
 
 from .case import Case, Place
-from .faults import FORWARD, Fault, close, scale
-from .findings import Comparison
+from .findings import FORWARD, Comparison, Fault, close, scale
 from .jacobians import EVERY, Function, coordinates, to_real
 
 RTOL, ATOL = 1e-5, 1e-6
@@ -28,17 +26,17 @@ Formula: TypeAlias = Derivative | ForwardDerivative | None
 
 
 def likely_causes(faults: list[Fault], formula: Formula) -> list[str]:
-    """What the faults of one formula have in common, most specific first.
+    """Return the causes that explain all faults of one formula, most specific first.
 
     Args:
-        faults: of one check and one input, each with a comparison.
-        formula: the one to blame.
+        faults: faults of one check and one input, each with a comparison.
+        formula: the formula to blame.
     """
     lists = [list(dict.fromkeys(_of_fault(fault, formula))) for fault in faults]
     if not lists:
         return []
     common = [cause for cause in lists[0] if all(cause in other for other in lists[1:])]
-    # One small sample can look like something that the others are not; then the first that says anything counts.
+    # A small sample can match by coincidence; then use the first sample that matches anything.
     return common or next((causes for causes in lists if causes), [])
 
 
@@ -73,7 +71,7 @@ def _tangent(fault: Fault) -> str:
 
 
 def _declared(fault: Fault, c: Comparison, formula: Formula) -> Iterator[str]:
-    """What `auto_linear` and `auto_element_wise` promise of the operator, and it does not keep."""
+    """`auto_linear` or `auto_element_wise` although the operator is not linear or not elementwise."""
     if not isinstance(formula, ForwardDerivative) or fault.check != "forward":
         return
     if formula.kind == "auto_linear":
@@ -94,7 +92,7 @@ def _diagonal(jacobian: np.ndarray, c: Comparison) -> bool:
 
 
 def _not_linear(fault: Fault, c: Comparison) -> Iterator[str]:
-    """A formula without its gradient or tangent does not vanish with it."""
+    """The result does not vanish with the gradient or tangent: the formula does not multiply by it."""
     function = Function(fault.case.call, fault.case.inputs())
     if fault.input is None or fault.output is None:
         return
@@ -128,7 +126,7 @@ def _conjugated(c: Comparison) -> Iterator[str]:
 
 
 def _scaled(fault: Fault, c: Comparison) -> Iterator[str]:
-    """A sign, a factor of two, an argument, a size."""
+    """A constant factor: a sign, two, an argument, a size."""
     weight = float(np.vdot(c.expected, c.expected))
     if not weight:
         return
@@ -146,7 +144,7 @@ def _scaled(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def _factors(fault: Fault, c: Comparison, size: float) -> Iterator[str]:
-    """Arguments and sizes that a factor may be."""
+    """Name the arguments and sizes that a factor equals."""
     for name, value in _numbers(fault.case):
         if abs(value) not in (0, 1) and abs(size - abs(value)) < 1e-5 * size:
             yield f"a factor `{name}` too many"
@@ -170,7 +168,7 @@ def _numbers(case: Case) -> Iterator[tuple[str, float]]:
 
 
 def _on_a_slice(c: Comparison) -> Iterator[str]:
-    """Right for one index of a dimension of the gradient, and zero for the others: it is not summed over."""
+    """Correct for one index of a dimension of the gradient, and zero for the others: a missing sum."""
     width = 2 if c.output.dtype.kind == "c" else 1
     shape = (c.expected.shape[0], *c.output.shape, width)
     expected, found = c.expected.reshape(shape), c.found.reshape(shape)
@@ -193,8 +191,8 @@ def _on_a_slice(c: Comparison) -> Iterator[str]:
 
 
 def _is_unsummed(c: Comparison, d: int) -> bool:
-    """Whether the found Jacobian is the right one only where the index of dimension `d` of the gradient is that of a
-    dimension of the input, and zero elsewhere: the gradient is handed on where it should be summed and expanded."""
+    """Return whether the found Jacobian is correct where the index of dimension `d` of the gradient equals that of a
+    dimension of the input, and zero elsewhere: the gradient is passed on instead of summed and expanded."""
     rows, columns = (np.repeat(np.arange(a.size), 2 if a.dtype.kind == "c" else 1) for a in (c.input, c.output))
     if c.input.ndim == 0 or c.output.shape[d] < 2:
         return False
@@ -209,7 +207,7 @@ def _is_unsummed(c: Comparison, d: int) -> bool:
 
 
 def _transposed(fault: Fault, c: Comparison) -> Iterator[str]:
-    """The right numbers at transposed places of the gradient that comes in, or of the one that goes out."""
+    """The correct numbers with two dimensions of the incoming or outgoing gradient exchanged."""
     for array, axis, name in ((c.input, 0, "the result of the formula"), (c.output, 1, "`grad`")):
         for a in range(array.ndim):
             for b in range(a + 1, array.ndim):
@@ -223,7 +221,7 @@ def _transposed(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def _other_arguments(fault: Fault, c: Comparison) -> Iterator[str]:
-    """The formula is right, but for another value of an argument: transposed, conjugated, or that of another one."""
+    """The formula is correct for another value of an argument: transposed, conjugated, or that of another argument."""
     case, found = fault.case, 0
     if fault.input is None or fault.output is None or fault.check == "second":
         return
@@ -244,7 +242,7 @@ def _other_arguments(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def _block(case: Case, i: int, output: int) -> np.ndarray | None:
-    """The right Jacobian of another call; None where there is none."""
+    """Return the correct Jacobian of another call; None if it cannot be computed."""
     try:
         function = Function(case.call, case.inputs(), EVERY)
         return function.numerical(i)[function.kept.index(output)]
@@ -271,12 +269,12 @@ def _alternatives(case: Case) -> Iterator[tuple[str, Case]]:
 
 
 def _with(case: Case, place: Place, array: np.ndarray) -> Case:
-    args, kwargs = case.with_inputs((gradloom.dispatch._operators.wrap(array.copy()),), [place])
+    args, kwargs = case.with_inputs((wrap(array.copy()),), [place])
     return Case(case.operator, tuple(args), kwargs, case.label)
 
 
 def _element_factor(fault: Fault, c: Comparison) -> Iterator[str]:
-    """Element by element a factor that is one of the arguments, or the result."""
+    """An elementwise factor that equals an argument or the result."""
     with np.errstate(all="ignore"):
         nonzero = np.abs(c.expected) > 1e-9 * scale(c.expected)
     if c.input.dtype.kind == "c" or c.output.dtype.kind == "c" or nonzero.sum() < 2:
@@ -322,7 +320,7 @@ def _candidates(fault: Fault) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _where(fault: Fault, c: Comparison) -> Iterator[str]:
-    """Wrong for some elements of the input only, and those have something in common."""
+    """Wrong only for some elements of the input, which have something in common."""
     if fault.input is None or c.input.dtype.kind == "c" or fault.check == "second":
         return
     with np.errstate(all="ignore"):
@@ -341,7 +339,7 @@ def _where(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def _modes_agree(fault: Fault, c: Comparison) -> Iterator[str]:
-    """Both modes give the same, and finite differences something else: the formulas fit each other, not the kernel."""
+    """Both modes agree and differ from finite differences: the formulas match each other, not the kernel."""
     if fault.check != "reverse" or fault.input is None or fault.output is None:
         return
     try:
@@ -351,8 +349,8 @@ def _modes_agree(fault: Fault, c: Comparison) -> Iterator[str]:
         return
     if tangents.shape == c.found.shape and _same(tangents, c.found):
         yield (
-            "forward mode gives the same as reverse mode: the kernel computes something else than what is "
-            "differentiated, or the call is at a kink of the operator"
+            "forward mode agrees with reverse mode: the kernel does not compute the function that the formulas "
+            "differentiate, or the call is at a kink of the operator"
         )
 
 
@@ -363,10 +361,10 @@ def _few_digits(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def shape_causes(message: str) -> Iterator[str]:
-    """What an error about shapes says of a formula.
+    """Yield the likely cause of an error about shapes.
 
     Args:
-        message: of the exception, with the shape that was found before the one that was expected.
+        message: text of the exception; it has the found shape before the expected one.
     """
     shapes = [tuple(int(n) for n in text.split(",") if n.strip()) for text in _SHAPES.findall(message)][:2]
     if len(shapes) < 2 or shapes[0] == shapes[1]:
@@ -385,7 +383,7 @@ def shape_causes(message: str) -> Iterator[str]:
 
 
 def _surplus(found: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """The dimensions that a sum has to take away, where there is one way to see it."""
+    """Name the dimensions that a sum must remove, if they are unambiguous."""
     ways = [
         dropped
         for dropped in _subsets(len(found))
@@ -402,14 +400,13 @@ def _subsets(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def squared(case: Case) -> Case | None:
-    """The call with every dimension of its tensors cut to one size, so that transposing does not change shapes; None
-    if it cannot be made so."""
+    """Return the call with all dimensions of its tensors cut to one size, so that transposing does not change shapes;
+    None if that call raises."""
     sizes = [n for p in case.floats for n in case.read(p).shape]
     if not sizes or min(sizes) < 2 or min(sizes) == max(sizes):
         return None
     inputs = tuple(
-        gradloom.dispatch._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
-        for a in (case.read(p)._array for p in case.floats)
+        wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)])) for a in (case.read(p)._array for p in case.floats)
     )
     args, kwargs = case.with_inputs(inputs, case.floats)
     other = Case(case.operator, tuple(args), kwargs, "square")

@@ -1,4 +1,4 @@
-"""What `gradloom verify` does with its arguments."""
+"""The command `gradloom verify`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from gradloom.codegen.errors import UsageError
 from gradloom.codegen.target import PROJECT, find_target, own
 
 from . import runner, select
-from .findings import Report
-from .operators import Operator
-from .packages import check_fresh, operators_of, own_operators
-from .report import summary, text
+from .operators import Operator, check_fresh, operators_of, own_operators
+from .report import Report, summary, text
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Verify and print; returns the exit code.
+    """Verify, print the report, and return the exit code.
 
     Raises:
-        UsageError: for a package or a checkout that there is not, or whose generated code is not up to date.
-        ValueError: for an operator or a family that there is not.
+        UsageError: for an unknown package or checkout, or one whose generated code is out of date.
+        ValueError: for an unknown operator or family.
     """
     chosen = select(_operators(arguments), arguments.op, arguments.family)
     with _Progress(silent=arguments.quiet) as progress:
@@ -39,7 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _operators(arguments: argparse.Namespace) -> tuple[Operator, ...]:
-    """Those of --package, else of the package or checkout at --root or around the current folder."""
+    """Return the operators of --package, else of the package or checkout at --root or around the current folder."""
     if arguments.package is not None:
         return operators_of(arguments.package)
     ours = own()
@@ -72,7 +70,7 @@ def _write_json(report: Report, path) -> None:
 
 
 class _Progress:
-    """A line on the terminal that says how far it is; where stderr is none, a line for each family."""
+    """Progress on stderr: one line that is rewritten on a terminal, else a line for each family."""
 
     def __init__(self, silent: bool) -> None:
         self.silent, self.terminal = silent, sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""From faults to findings: faults of one formula are put together, and told where it stands and what it looks like."""
+"""Turn faults into findings: group the faults of one formula, and add its place and the likely causes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ import gradloom
 from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
 from gradloom.codegen.reading.text import Text
 
+from .case import cases
 from .causes import likely_causes, shape_causes, squared
-from .faults import BACKWARD, FORWARD, KERNEL, Fault
-from .findings import WRONG, Comparison, Finding
+from .findings import BACKWARD, FORWARD, KERNEL, WRONG, Comparison, Fault, Finding
 from .first_order import FirstOrder
 from .jacobians import Detail, coordinates, from_real
-from .operators import Operator
-from .packages import own_operators
+from .operators import Operator, own_operators
 
-# So many calls with the same fault are looked at for a cause that they share.
+# Number of calls with the same fault that are examined for a shared cause.
 LOOKED_AT = 3
 
 
 def explained(operator: Operator, faults: list[Fault], others: tuple[Operator, ...] = ()) -> list[Finding]:
-    """A finding for each group of faults with the same check, blame, input and, but for numbers, message.
+    """Return one finding per group of faults with the same check, blame, input and message (except numbers).
 
     Args:
-        others: operators whose derivatives may be what is wrong with a second derivative; gradloom's own are, too.
+        others: operators, besides gradloom's own, whose wrong derivatives may cause a wrong second derivative.
     """
     groups: dict[tuple, list[Fault]] = {}
     for fault in faults:
@@ -40,7 +39,7 @@ def explained(operator: Operator, faults: list[Fault], others: tuple[Operator, .
 
 
 def _stem(fault: Fault) -> str:
-    """The message but for what differs from call to call."""
+    """Return the message without the parts that differ from call to call."""
     return "".join(c for c in fault.message.partition(": ")[0] if not c.isdigit())
 
 
@@ -72,8 +71,7 @@ def _finding(operator: Operator, group: list[Fault], others: tuple[Operator, ...
 
 
 def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) -> list[str]:
-    """What the faults look like. Where there are no numbers to look at, since backward raised, a call with square
-    matrices may give some."""
+    """Return the likely causes. If backward raised, so that there are no numbers, try a call with square matrices."""
     first = min(group, key=_size)
     compared = [f for f in sorted(group, key=_size) if f.comparison is not None][:LOOKED_AT]
     if compared or first.check not in ("reverse", "forward") or first.severity != WRONG or first.input is None:
@@ -95,7 +93,7 @@ def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) 
 
 
 def _wrong_parts(operator: Operator, fault: Fault, others: tuple[Operator, ...]) -> Iterator[str]:
-    """The operators that the formula is made of and whose own derivative is wrong."""
+    """Yield the operators that the formula uses and whose own derivative is wrong."""
     known = {o.joined.info.node: o for o in (*own_operators(), *others) if o.joined.info is not None}
     try:
         inputs = fault.case.inputs()
@@ -131,9 +129,7 @@ def _node_names(roots: list[Any]) -> list[str]:
 
 
 def _first_wrong(operator: Operator) -> str | None:
-    """Where the first wrong formula of an operator stands; None if its first derivatives are right."""
-    from .runner import cases
-
+    """Return the place of an operator's first wrong formula; None if its first derivatives are correct."""
     try:
         for case in cases(operator):
             for fault in FirstOrder(case, Detail(16)).faults() if case.places else ():
@@ -146,14 +142,14 @@ def _first_wrong(operator: Operator) -> str | None:
 
 
 def _size(fault: Fault) -> tuple[int, int, int]:
-    """Samples as they were given first; of those, the smallest one that is large enough to tell."""
+    """Sort key: unchanged samples first; of those, the smallest one that is large enough to be conclusive."""
     comparison = fault.comparison
     entries = comparison.expected.size if comparison is not None else 0
     return (bool(fault.case.label), entries < 4, entries)
 
 
 def _formula(operator: Operator, fault: Fault) -> Derivative | ForwardDerivative | None:
-    """The formula to blame."""
+    """Return the formula to blame."""
     info = operator.joined.info
     if info is None:
         return None
@@ -180,7 +176,7 @@ def _place(operator: Operator, fault: Fault, formula: Derivative | ForwardDeriva
 
 
 def _sources(operator: Operator, fault: Fault, formula: Derivative | ForwardDerivative | None) -> tuple[str, ...]:
-    """Files and lines of the helpers of a formula, or of a kernel or composite."""
+    """Return the files and lines of a formula's helpers, or of a kernel or composite."""
     info, function = operator.joined.info, operator.joined.function
     wanted: list[tuple[str, str, str]] = []
     if formula is not None and info is not None:
@@ -196,7 +192,7 @@ def _sources(operator: Operator, fault: Fault, formula: Derivative | ForwardDeri
 
 
 def _line_of(room: str, module: str, name: str) -> str:
-    """`src/gradloom/formulas/norm.py:12 (name)`; empty where Python does not know."""
+    """Return `src/gradloom/formulas/norm.py:12 (name)`; empty if the source is unknown."""
     try:
         function = getattr(import_module(f"gradloom.{room}.{module}"), name)
         path, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]
@@ -210,13 +206,13 @@ def _line_of(room: str, module: str, name: str) -> str:
 
 
 def _fits(comparison: Comparison) -> bool:
-    """Whether the Jacobians are those of the input and the output; an operator may give another shape at each call."""
+    """Return whether both Jacobians have the shape of input and output; some operators' shapes differ by call."""
     shape = coordinates(comparison.input), coordinates(comparison.output)
     return comparison.expected.shape == shape == comparison.found.shape
 
 
 def _for_ones(fault: Fault) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients for a cotangent of ones, or the tangents for a tangent of ones, of both Jacobians."""
+    """Return the gradients for a cotangent of ones, or the tangents for a tangent of ones, by both Jacobians."""
     comparison = fault.comparison
     assert comparison is not None
     if fault.blame == FORWARD:
@@ -236,7 +232,7 @@ def _ones(array: np.ndarray) -> np.ndarray:
 
 
 def _worst(comparison: Comparison, fault: Fault) -> str:
-    """The entry that differs most, in words."""
+    """Describe the entry that differs most."""
     with np.errstate(all="ignore"):
         difference = np.nan_to_num(np.abs(comparison.expected - comparison.found), nan=np.inf)
     if not difference.size:

@@ -1,4 +1,4 @@
-"""What verification finds: findings about one operator, results of each, and the report of a run."""
+"""Findings: what the checks of an operator report, and the faults of single calls that they are made from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradloom.codegen.reading.text import Text
+
+from .case import Case, Place
 
 # The columns of the table, in the order in which they are checked.
 CHECKS = (
@@ -29,11 +31,11 @@ WRONG, MISSING = "wrong", "missing"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two Jacobians that should be equal, of one output and one input, in real coordinates as [input, output].
+    """Two Jacobians of one output and one input that should be equal, in real coordinates as [input, output].
 
     Attributes:
         expected, found: the Jacobians.
-        input, output: arrays of their shapes and dtypes.
+        input, output: arrays with the shapes and dtypes of the input and the output.
     """
 
     expected: np.ndarray
@@ -48,18 +50,18 @@ class Finding:
 
     Attributes:
         operator: its full name.
-        check: which check found it, one of CHECKS.
+        check: the check that found it, one of CHECKS.
         message: what is wrong, in a sentence.
-        place: the formula, kernel or entry that is to blame, where it stands in its YAML file.
-        input: the argument whose derivative is wrong; None where it is not about one.
-        output: the number of the output; None where it is not about one.
-        cases: the calls that show it, the first of them in full.
+        place: the formula, kernel or entry to blame, in its YAML file.
+        input: the argument whose derivative is wrong, or None.
+        output: the output number, or None.
+        cases: the calls that show it.
         expected, found: values that differ: gradients for a cotangent of ones, tangents for a tangent of ones, or
-            results; None where there are none to show.
+            results; None if there are none.
         worst: the entry of the Jacobian that differs most, in words.
-        causes: what the error looks like, most likely first; empty where nothing was recognised.
-        sources: further files and lines that the formula comes from: helpers, composites.
-        severity: 'wrong', or 'missing' for what nobody wrote.
+        causes: likely causes, most likely first; empty if none was recognised.
+        sources: further files and lines of the formula: helpers, composites.
+        severity: 'wrong', or 'missing' for a derivative that is not implemented.
     """
 
     operator: str
@@ -78,7 +80,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """`derivatives.yaml:12`, or nothing."""
+        """The place as `derivatives.yaml:12`; empty if there is none."""
         return f"{self.place.path}:{self.place.line}" if self.place is not None else ""
 
     def __str__(self) -> str:
@@ -96,7 +98,7 @@ class Finding:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the finding as JSON types."""
         place = self.place
         return {
             "operator": self.operator,
@@ -124,18 +126,18 @@ def _shown(array: np.ndarray) -> str:
 
 
 def _listed(array: np.ndarray) -> Any:
-    """JSON has no complex numbers: they are text."""
+    """Return an array as lists; complex numbers, which JSON does not have, as text."""
     return np.asarray(array).astype(str).tolist() if array.dtype.kind == "c" else np.asarray(array).tolist()
 
 
 @dataclass
 class OperatorResult:
-    """What was checked of one operator.
+    """The results of one operator.
 
     Attributes:
-        counts: check -> how many calls it was made of.
-        findings: what is wrong.
-        seconds: how long it took.
+        counts: check -> number of calls checked.
+        findings: what is wrong or missing.
+        seconds: duration.
     """
 
     name: str
@@ -150,8 +152,7 @@ class OperatorResult:
         return not any(f.severity == WRONG for f in self.findings)
 
     def mark(self, check: str) -> str:
-        """A cell of the table: `FAIL`, `missing`, the number of calls that passed, or `-` where there is nothing to
-        check."""
+        """Return a cell of the table: `FAIL`, `missing`, the number of calls that passed, or `-` if none was made."""
         severities = {f.severity for f in self.findings if f.check == check}
         if WRONG in severities:
             return "FAIL"
@@ -160,53 +161,52 @@ class OperatorResult:
         return str(self.counts[check]) if self.counts.get(check) else "-"
 
 
+# What is to blame: the backward formula of an input, the forward formula of an output, the kernel or composite, or the
+# entry as a whole.
+BACKWARD, FORWARD, KERNEL, ENTRY = "backward", "forward", "kernel", "entry"
+
+
 @dataclass
-class Report:
-    """The results of a run; `str()` gives the table and the findings.
+class Fault:
+    """What one check of one call found. Fields that Finding has too are described there.
 
     Attributes:
-        results: one per operator.
-        mode: 'fast', 'default' or 'thorough'.
-        seconds: how long it took.
+        blame: BACKWARD, FORWARD, KERNEL or ENTRY.
+        causes: causes that the check itself recognised.
     """
 
-    results: list[OperatorResult]
-    mode: str = "default"
-    seconds: float = 0.0
+    case: Case
+    check: str
+    message: str
+    blame: str
+    input: Place | None = None
+    output: int | None = None
+    comparison: Comparison | None = None
+    expected: np.ndarray | None = None
+    found: np.ndarray | None = None
+    causes: tuple[str, ...] = ()
+    severity: str = WRONG
 
-    @property
-    def findings(self) -> list[Finding]:
-        return [f for r in self.results for f in r.findings]
 
-    @property
-    def wrong(self) -> list[Finding]:
-        return [f for f in self.findings if f.severity == WRONG]
+def close(found: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> bool:
+    """Return whether two arrays agree; NaN agrees with NaN, infinity with itself."""
+    if found.shape != expected.shape:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(found, expected, rtol, atol, equal_nan=True))
 
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong; a derivative that nobody wrote is not wrong."""
-        return not self.wrong
 
-    def __str__(self) -> str:
-        from .report import text
+def scale(*arrays: np.ndarray) -> float:
+    """Return the largest magnitude of the finite numbers in some arrays, at least 1."""
+    found = 1.0
+    for array in arrays:
+        with np.errstate(all="ignore"):
+            values = np.abs(array[np.isfinite(array)]) if array.size else array
+        found = max(found, float(values.max(initial=0.0)))
+    return found
 
-        return text(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "mode": self.mode,
-            "seconds": round(self.seconds, 3),
-            "operators": [
-                {
-                    "name": r.name,
-                    "family": r.family,
-                    "derivative": r.strategy,
-                    "ok": r.ok,
-                    "seconds": round(r.seconds, 4),
-                    "checks": {c: r.mark(c) for c in CHECKS},
-                    "findings": [f.as_dict() for f in r.findings],
-                }
-                for r in self.results
-            ],
-        }
+def said(error: BaseException) -> str:
+    """Return an exception as one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:200] + '...' if len(text) > 200 else text}"

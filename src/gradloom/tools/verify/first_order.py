@@ -10,23 +10,23 @@ import numpy as np
 
 import gradloom
 from gradloom.autograd.gradcheck import _undefined
+from gradloom.core.tensor import wrap
 
 from .case import Case, is_float
-from .faults import BACKWARD, ENTRY, FORWARD, Fault, close, said, scale
-from .findings import MISSING, WRONG, Comparison
+from .findings import BACKWARD, ENTRY, FORWARD, MISSING, WRONG, Comparison, Fault, close, said, scale
 from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, uneven
 
-# Finite differences agree with a right derivative to so much; what does not is computed again, more exactly.
+# Tolerances for finite differences. What differs by the rough ones is computed again, more exactly.
 ROUGH_RTOL, ROUGH_ATOL = 1e-5, 1e-6
 FINE_RTOL, FINE_ATOL = 1e-6, 1e-7
-# Two ways that are exact but for rounding.
+# Tolerances for two methods that are exact except for rounding.
 EXACT_RTOL, EXACT_ATOL = 1e-8, 1e-10
 
 _DIGITS = "a constant with too few digits, or something computed in low precision"
 
 
 class FirstOrder:
-    """The checks of first derivatives of one call, and what they share. `counts` says which were made."""
+    """The checks of first derivatives of one call; `counts` holds the names of those that were made."""
 
     def __init__(self, case: Case, detail: Detail) -> None:
         self.case, self.operator = case, case.operator
@@ -68,11 +68,11 @@ class FirstOrder:
         return self._fine[i]
 
     def differs(self, i: int, n: int, found: Array, project: Array | None) -> bool:
-        """Whether what was found for input `i` and the n-th differentiable output is not the numerical derivative.
+        """Return whether a derivative by input `i` of the n-th differentiable output differs from the numerical one.
 
         Args:
             found: [direction of the input, direction of the output, or output].
-            project: the directions of the output, where `found` has those.
+            project: the directions of the output, if `found` has those.
         """
         size = scale(self.function.outputs[self.function.kept[n]])
         for numerical, rtol, atol in ((self.numerical, ROUGH_RTOL, ROUGH_ATOL), (self.fine, FINE_RTOL, FINE_ATOL)):
@@ -83,7 +83,7 @@ class FirstOrder:
         return True
 
     def comparison(self, i: int, n: int, mode: str) -> Comparison:
-        """Both Jacobians, entry by entry."""
+        """Return both Jacobians, entry by entry."""
         function = self.function
         k = function.kept[n]
         if len(function.by_input[i]) < coordinates(function.arrays[i]) or len(function.by_output[k]) < coordinates(
@@ -96,7 +96,7 @@ class FirstOrder:
     # The checks
 
     def constant(self) -> Iterator[Fault]:
-        """No output requires a gradient: then none may depend on an input that is said to have a derivative."""
+        """Check, if no output requires a gradient, that none depends on an input with a formula."""
         if self.operator.joined.strategy != "formula" or not self.function.arrays:
             return
         for i in self.inputs:
@@ -111,7 +111,7 @@ class FirstOrder:
                 )
 
     def reverse(self) -> Generator[Fault, None, list[list[Array]] | None]:
-        """Yields faults; returns the Jacobians by reverse mode, or None where they could not be computed."""
+        """Yield faults; return the Jacobians by reverse mode, or None if they could not be computed."""
         self.counts.add("reverse")
         try:
             found = self.function.reverse()
@@ -136,7 +136,7 @@ class FirstOrder:
         return found
 
     def raised(self, error: Exception) -> Fault:
-        """A fault for what backward raised, with the input whose formula did."""
+        """Return a fault for an exception in backward, with the input whose formula raised."""
         place, first = None, error
         for position, candidate in enumerate(self.case.places):
             try:
@@ -152,7 +152,7 @@ class FirstOrder:
         return Fault(self.case, "reverse", message, BACKWARD if place is not None else ENTRY, place, severity=severity)
 
     def alone(self, position: int) -> None:
-        """Backward to one input only."""
+        """Run backward to one input only."""
         leaves = [x.detach().requires_grad_(i == position) for i, x in enumerate(self.case.inputs())]
         outputs = self.case.call(*leaves)
         for k in self.function.kept:
@@ -166,7 +166,7 @@ class FirstOrder:
                 raise WrongShape(position, tuple(found.shape), tuple(leaves[position].shape))
 
     def forward(self) -> Generator[Fault, None, dict[int, list[Array]]]:
-        """Yields faults; returns by input the Jacobians by forward mode that could be computed."""
+        """Yield faults; return {input: Jacobians by forward mode} for those that could be computed."""
         found: dict[int, list[Array]] = {}
         info = self.operator.joined.info
         if not self.operator.by_composition and info is not None and not info.forward:
@@ -194,7 +194,7 @@ class FirstOrder:
         return found
 
     def dot_product(self, reverse: list[list[Array]], forward: dict[int, list[Array]]) -> Iterator[Fault]:
-        """(u, J v) = (J^T u, v), but for rounding: finds what finite differences are too rough for."""
+        """Check (u, J v) = (J^T u, v) up to rounding, which is sharper than finite differences."""
         for i, tangents in forward.items():
             self.counts.add("dot product")
             for n, k in enumerate(self.function.kept):
@@ -233,10 +233,10 @@ class FirstOrder:
                     yield Fault(self.case, "complex step", message, BACKWARD, place, k, causes=(_DIGITS,))
 
     def repeated(self) -> Iterator[Fault]:
-        """Backward gives the same again, and the same when its own graph is recorded; and the input's dtype."""
+        """Check that backward gives the same again and with create_graph=True, and has the input's dtype."""
         leaves, outputs = self.function.graph()
         for k in self.function.kept:
-            cotangent = gradloom.dispatch._operators.wrap(uneven(self.function.outputs[k]))
+            cotangent = wrap(uneven(self.function.outputs[k]))
             runs = [
                 gradloom.autograd.grad(
                     outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True, create_graph=graph
@@ -258,11 +258,11 @@ class FirstOrder:
                         break
 
     def partial(self) -> Iterator[Fault]:
-        """The gradient of one input alone, when the others need none, is what it is among all: what a formula needs is
-        saved under conditions. And gradients that are spread out in memory, or one number everywhere, are gradients."""
+        """Check the gradient of each input when only that input requires one, since nodes save tensors conditionally;
+        and gradients for cotangents that are not contiguous or have stride 0."""
         leaves, outputs = self.function.graph()
         arrays = self.function.outputs
-        cotangents = [gradloom.dispatch._operators.wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
+        cotangents = [wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
         try:
             every = gradloom.autograd.grad(
                 [outputs[k] for k in self.function.kept], leaves, cotangents, allow_unused=True
@@ -280,11 +280,8 @@ class FirstOrder:
     def compared(
         self, every: Sequence[Any], positions: Sequence[int], cotangents: list[Any], what: str
     ) -> Iterator[Fault]:
-        """The gradients of the inputs at some positions, which alone need one, against those of all."""
-        leaves = [
-            x.requires_grad_(i in positions)
-            for i, x in enumerate(gradloom.dispatch._operators.wrap(a.copy()) for a in self.function.arrays)
-        ]
+        """Compare the gradients of the inputs at some positions, when only those require one, with `every`."""
+        leaves = [x.requires_grad_(i in positions) for i, x in enumerate(wrap(a.copy()) for a in self.function.arrays)]
         blamed = self.case.places[positions[0]] if len(positions) == 1 else None
         try:
             outputs = [o for o in self.case.call(*leaves) if is_float(o)]
@@ -354,9 +351,7 @@ class FirstOrder:
             for hide in (False, True):
                 leaves, outputs = self.function.graph()
                 cotangents = [
-                    gradloom.dispatch._operators.wrap(
-                        np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k])
-                    )
+                    wrap(np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k]))
                     for k in kept
                 ]
                 hidden = [_undefined(outputs[k]) if hide and k in pattern else outputs[k] for k in kept]
@@ -409,9 +404,7 @@ def _relative(a: Array, b: Array) -> float:
 def _expanded(cotangent: Any) -> Any:
     """The same numbers, all in one place of memory: what `sum().backward()` hands on."""
     array = cotangent._array
-    return gradloom.dispatch._operators.wrap(
-        np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape)
-    )
+    return wrap(np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape))
 
 
 def _spread(cotangent: Any) -> Any:
@@ -421,4 +414,4 @@ def _spread(cotangent: Any) -> Any:
         return cotangent
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0].T
     wide[...] = array
-    return gradloom.dispatch._operators.wrap(wide)
+    return wrap(wide)

@@ -1,9 +1,9 @@
 """Jacobians of a function of tensors, by reverse mode, forward mode, finite differences and complex steps.
 
 Note [Real coordinates]
-Every tensor is a vector of real numbers here; a complex one has two for each element, real and imaginary part side by
-side. With conjugate Wirtinger derivatives, the gradient for the cotangent u is then J^T u and the tangent for v is J v
-of one real Jacobian J, whatever the dtypes. A block is stored as [input, output].
+Every tensor is a vector of real numbers here; a complex element is two of them, its real and imaginary part. With
+conjugate Wirtinger derivatives, the gradient for the cotangent u is then J^T u and the tangent for v is J v of one real
+Jacobian J, whatever the dtypes. A block is stored as [input, output].
 
 Note [Directions]
 A small Jacobian is compared entry by entry: its directions are the unit vectors. Of a large one, products with a few
@@ -19,6 +19,7 @@ import numpy as np
 
 import gradloom
 from gradloom.autograd import forward_ad
+from gradloom.core.tensor import wrap
 
 from .case import is_float
 
@@ -29,11 +30,11 @@ Array = np.ndarray
 
 
 class Detail(NamedTuple):
-    """How closely Jacobians are looked at.
+    """How closely Jacobians are examined.
 
     Attributes:
-        full: up to so many real numbers, inputs or outputs are taken one by one.
-        few: how many random directions stand for more.
+        full: maximum number of real coordinates of an input or output that are taken one by one.
+        few: number of random directions for larger ones.
     """
 
     full: int = 64
@@ -44,13 +45,13 @@ EVERY = Detail(1 << 20)
 
 
 def to_real(array: Array) -> Array:
-    """The elements as a vector of real numbers."""
+    """Return the elements as a vector of real numbers."""
     array = np.ascontiguousarray(array).reshape(-1)
     return array.view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def from_real(vector: Array, like: Array) -> Array:
-    """The array of the shape and dtype of `like` with these coordinates."""
+    """Return the array with these real coordinates and the shape and dtype of `like`."""
     if like.dtype.kind == "c":
         return np.ascontiguousarray(vector, dtype=like.real.dtype).view(like.dtype).reshape(like.shape)
     return np.asarray(vector).astype(like.dtype).reshape(like.shape)
@@ -61,7 +62,7 @@ def coordinates(array: Array) -> int:
 
 
 def directions(array: Array, seed: int, detail: Detail) -> Array:
-    """Unit vectors, or a few random ones, as rows."""
+    """Return unit vectors, or a few random ones, as rows."""
     n = coordinates(array)
     if n <= detail.full:
         return np.eye(n)
@@ -70,7 +71,7 @@ def directions(array: Array, seed: int, detail: Detail) -> Array:
 
 
 def uneven(like: Array) -> Array:
-    """Numbers without symmetries, of the shape and dtype of an array: a cotangent that hides nothing."""
+    """Return random numbers of the shape and dtype of an array: a cotangent without symmetries."""
     return from_real(np.random.default_rng((5, like.size)).uniform(0.5, 1.5, coordinates(like)), like)
 
 
@@ -80,7 +81,7 @@ class Function:
     Attributes:
         arrays: the point.
         outputs: the arrays of its floating-point outputs there.
-        kept: the numbers of those that are differentiable.
+        kept: the output numbers of the differentiable ones.
     """
 
     def __init__(
@@ -98,14 +99,14 @@ class Function:
         self.by_output = [directions(a, 100 + k, detail) for k, a in enumerate(self.outputs)]
 
     def graph(self) -> tuple[list[Any], list[Any]]:
-        """(leaves, outputs), with the history of one call."""
-        leaves = [gradloom.dispatch._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+        """Call the function; return (leaves, outputs) with their history."""
+        leaves = [wrap(a.copy()).requires_grad_() for a in self.arrays]
         return leaves, [o for o in self.call(*leaves) if is_float(o)]
 
     def values(self, arrays: list[Array]) -> list[Array]:
-        """The differentiable outputs at another point, in real coordinates."""
+        """Return the differentiable outputs at another point, in real coordinates."""
         with gradloom.no_grad():
-            found = [o for o in self.call(*(gradloom.dispatch._operators.wrap(a) for a in arrays)) if is_float(o)]
+            found = [o for o in self.call(*(wrap(a) for a in arrays)) if is_float(o)]
         return [to_real(np.array(found[k]._array)) for k in self.kept]
 
     def _moved(self, i: int, direction: Array, step: float) -> list[Array]:
@@ -116,7 +117,8 @@ class Function:
         return self.values(arrays)
 
     def numerical(self, i: int) -> list[Array]:
-        """For each differentiable output, its derivatives along the directions of input `i`: [direction, output]."""
+        """Return, for each differentiable output, its derivatives along the directions of input `i`, as
+        [direction, output], by central differences."""
         rows = [
             [(p - m) / (2 * STEP) for p, m in zip(self._moved(i, v, STEP), self._moved(i, v, -STEP), strict=True)]
             for v in self.by_input[i]
@@ -124,7 +126,7 @@ class Function:
         return self._stacked(rows)
 
     def extrapolated(self, i: int) -> list[Array]:
-        """The same, more slowly and more exactly: central differences of several steps, extrapolated to zero."""
+        """Return the same by central differences of several steps, extrapolated to zero: slower and more exact."""
         rows = []
         for v in self.by_input[i]:
             tables, best, error = [], None, None
@@ -157,8 +159,8 @@ class Function:
         return self._stacked(rows)
 
     def complex_step(self, i: int) -> list[Array] | None:
-        """The same by steps into the complex plane, exact to the last digits; None where the function cannot be
-        taken there: complex inputs, or a kernel that refuses them."""
+        """Return the same by complex steps, exact to the last digits; None if inputs or outputs are complex, or the
+        kernel refuses complex numbers."""
         if any(a.dtype.kind == "c" for a in self.arrays) or any(o.dtype.kind == "c" for o in self.outputs):
             return None
         rows = []
@@ -167,10 +169,8 @@ class Function:
             arrays[i] = arrays[i] + 1j * COMPLEX_STEP * v.reshape(arrays[i].shape)
             try:
                 with gradloom.no_grad():
-                    found = [
-                        o for o in self.call(*(gradloom.dispatch._operators.wrap(a) for a in arrays)) if is_float(o)
-                    ]
-            except Exception:  # whatever it refuses complex numbers with
+                    found = [o for o in self.call(*(wrap(a) for a in arrays)) if is_float(o)]
+            except Exception:  # it refuses complex numbers
                 return None
             if len(found) != len(self.outputs) or any(found[k]._array.dtype.kind != "c" for k in self.kept):
                 return None
@@ -178,11 +178,11 @@ class Function:
         return self._stacked(rows)
 
     def reverse(self) -> list[list[Array]]:
-        """[output][input]: the gradients for the directions of each differentiable output: [input, direction]."""
+        """Return, as [output][input], the gradients for the directions of each output, as [input, direction]."""
         leaves, outputs = self.graph()
         found = []
         for k in self.kept:
-            if not len(self.by_output[k]):  # nothing to compare, but it should not raise
+            if not len(self.by_output[k]):  # nothing to compare, but it must not raise
                 self.pulled(leaves, outputs[k], np.zeros(0), self.outputs[k])
             rows = [self.pulled(leaves, outputs[k], u, self.outputs[k]) for u in self.by_output[k]]
             found.append(
@@ -194,12 +194,12 @@ class Function:
         return found
 
     def pulled(self, leaves: list[Any], output: Any, u: Array, like: Array) -> list[Array]:
-        """The gradients for one cotangent in real coordinates; zeros where there is none.
+        """Return the gradients for one cotangent in real coordinates; zeros for undefined ones.
 
         Raises:
-            WrongShape: if one has not the shape of its input.
+            WrongShape: if a gradient does not have the shape of its input.
         """
-        cotangent = gradloom.dispatch._operators.wrap(from_real(u, like))
+        cotangent = wrap(from_real(u, like))
         found = gradloom.autograd.grad(output, leaves, cotangent, retain_graph=True, allow_unused=True)
         for i, (x, g) in enumerate(zip(leaves, found, strict=True)):
             if g is not None and g._array.shape != x._array.shape:
@@ -210,19 +210,17 @@ class Function:
         ]
 
     def forward(self, i: int) -> list[Array]:
-        """For each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
+        """Return, for each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
         if not len(self.by_input[i]):
             self.pushed({i: np.zeros(0)})
         return self._stacked([self.pushed({i: v}) for v in self.by_input[i]])
 
     def pushed(self, directions: Mapping[int, Array]) -> list[Array]:
-        """For each differentiable output, its tangent for tangents of some inputs; zeros where there is none."""
+        """Return the tangent of each differentiable output for tangents of some inputs; zeros for undefined ones."""
         with forward_ad.dual_level():
-            inputs = [gradloom.dispatch._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+            inputs = [wrap(a.copy()).requires_grad_() for a in self.arrays]
             for i, v in directions.items():
-                inputs[i] = forward_ad.make_dual(
-                    inputs[i], gradloom.dispatch._operators.wrap(from_real(v, self.arrays[i]))
-                )
+                inputs[i] = forward_ad.make_dual(inputs[i], wrap(from_real(v, self.arrays[i])))
             found = [o for o in self.call(*inputs) if is_float(o)]
             tangents = [forward_ad.unpack_dual(found[k]).tangent for k in self.kept]
             return [
@@ -240,7 +238,7 @@ class Function:
 
 
 class WrongShape(Exception):
-    """A gradient has not the shape of its input."""
+    """A gradient does not have the shape of its input."""
 
     def __init__(self, position: int, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
         super().__init__(f"the gradient has shape {list(found)}, its input {list(expected)}")

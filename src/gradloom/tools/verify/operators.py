@@ -1,27 +1,37 @@
-"""The operators to verify: what the YAML files say of each, joined to the function that calls it."""
+"""The operators to verify: entries of YAML files joined to the functions that call them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from gradloom.codegen.derivatives.model import DifferentiableFunction
+from gradloom.codegen.derivatives.specification import Specification, load
+from gradloom.codegen.errors import UsageError
+from gradloom.codegen.outputs.render import generated_files, shown
+from gradloom.codegen.target import Target, installed, own, project
+from gradloom.codegen.writing.folder import stale
+from gradloom.tools.define import Definition
 
-# What yields the calls of an operator that are tried, as (args, kwargs).
+# Returns the calls of an operator to check, as (args, kwargs).
 Samples = Callable[[], Iterable[tuple[tuple[Any, ...], dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An entry of native_functions.yaml with what calls it.
+    """An entry of native_functions.yaml and the function that calls it.
 
     Attributes:
-        joined: the entry with its derivative, as the generator has analysed them.
-        call: takes the arguments in the order of the schema, keyword-only ones by name; `out=` reaches the out variant.
-        inplace: the in-place variant that is derived from the entry, called in the same way; None if there is none.
-        samples: calls to try instead of those that the schema gives.
-        constant: arguments that have no derivative although the entry cannot say so, as in a composite.
+        joined: the entry and its derivative, as the generator analysed them.
+        call: takes the arguments in the order of the schema, keyword-only ones by name; `out=` selects the out variant.
+        inplace: the in-place variant derived from the entry, called in the same way; or None.
+        samples: calls to check instead of those made from the schema.
+        constant: arguments without a derivative where the entry cannot declare it, as in a composite.
     """
 
     joined: DifferentiableFunction
@@ -60,7 +70,7 @@ class Operator:
 
     @property
     def differentiable(self) -> bool:
-        """Whether some input has a derivative, from a formula or by composition."""
+        """Whether an input has a derivative, by formula or by composition."""
         return self.joined.strategy in ("formula", "composition")
 
     @property
@@ -69,7 +79,7 @@ class Operator:
 
     @property
     def differentiable_names(self) -> frozenset[str]:
-        """The arguments with a derivative that somebody wrote."""
+        """The arguments whose derivative is implemented."""
         info = self.joined.info
         if self.by_composition or info is None:
             return frozenset(a.python_name for a in self.schema.inputs) - self.constant
@@ -77,7 +87,7 @@ class Operator:
         return frozenset(i.name for i in info.inputs) - missing - self.constant
 
     def completed(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """(args, kwargs) with the schema's defaults for what they leave out: a wrapper behind overloads has none."""
+        """Return (args, kwargs) completed by the schema's defaults, which the wrapper of an overload does not have."""
         args, kwargs = list(args), dict(kwargs)
         for position, argument in enumerate(self.schema.inputs):
             name = argument.python_name
@@ -98,12 +108,12 @@ def join(
     samples: Callable[[str], Mapping[str, Samples]] | None = None,
     constant: Callable[[str], Mapping[str, Iterable[str]]] | None = None,
 ) -> tuple[Operator, ...]:
-    """The operators of some YAML files; variants that `autogen:` derives are reached from their entry.
+    """Join entries to their functions. Variants that `autogen:` derives belong to the Operator of their entry.
 
     Args:
-        functions: what `derivatives.load` gives.
+        functions: the result of `derivatives.load`.
         overloads: unambiguous name (`add_Tensor`) -> function that calls it: OVERLOADS of the generated namespaces.
-        samples: family -> {full name: samples}, for operators whose schema says too little.
+        samples: family -> {full name: samples}, for operators whose schema is not specific enough.
         constant: family -> {full name: arguments without a derivative}.
     """
     found = []
@@ -125,5 +135,122 @@ def join(
 
 
 def _reach(overloads, name):
-    """An operator's own function; where another operator is called by its name, it has a longer one."""
+    """Return an operator's own function; it has a longer name if another operator goes by its name."""
     return overloads[f"{name}_overload"] if f"{name}_overload" in overloads else overloads[name]
+
+
+@cache
+def own_specification() -> Specification:
+    """Return the specification of the imported gradloom."""
+    return load(own())
+
+
+@cache
+def own_operators() -> tuple[Operator, ...]:
+    """Return the operators of gradloom's own native_functions.yaml."""
+    from gradloom.generated import namespaces
+
+    return join(own_specification().derivatives, namespaces.OVERLOADS, family_samples, family_constants)
+
+
+def operators_of(package: str | Path | Definition) -> tuple[Operator, ...]:
+    """Return the operators of a package, and gradloom's operators whose derivatives it replaces.
+
+    Args:
+        package: the name of an installed package, the folder of its project, or the result of `gradloom.ops.define`.
+            A package may have samples of its own: SAMPLES and CONSTANT in its module `samples` (see docs/verify.md).
+
+    Raises:
+        gradloom.codegen.target.UsageError: for an unknown package, or one whose generated code is out of date.
+        gradloom.codegen.errors.SpecError: for errors in its YAML files.
+    """
+    if isinstance(package, Definition):
+        name = f"{package.specification.target.generated}.namespaces"
+        return _joined(package.specification, sys.modules[name].OVERLOADS, None)
+    target = target_of(package)
+    check_fresh(target)
+    import_package(target)
+    specification = load(target, lambda name: shown(target, name))
+    overloads = import_module(f"{target.generated}.namespaces").OVERLOADS
+    return _joined(specification, overloads, f"{target.package}.samples")
+
+
+def target_of(package: str | Path) -> Target:
+    """Return the package with this name or in this folder. Raises UsageError."""
+    folder = Path(package)
+    if not folder.is_dir():
+        return installed(str(package))
+    found = project(folder)
+    if found is None:
+        raise UsageError(
+            f"{folder} is not a package of operators: it has no pyproject.toml with a [tool.gradloom] table"
+        )
+    return found
+
+
+def check_fresh(target: Target) -> None:
+    """Raise UsageError unless the generated code is up to date with the YAML files; a wheel's always is."""
+    if target.output is None or (target.is_own and target.specification != target.output.parent):
+        return
+    changed, extra = stale(target.output, generated_files(target))
+    names = [*changed, *extra]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        raise UsageError(
+            f"the generated code is out of date ({', '.join(names[:3])}{more}): run `gradloom generate` first"
+        )
+
+
+def import_package(target: Target) -> None:
+    """Import a package, from its project's folder if it is not installed."""
+    assert target.source is not None
+    try:
+        module = import_module(target.package)
+    except ModuleNotFoundError as error:
+        if error.name != target.package:
+            raise
+        sys.path.insert(0, str(target.source.parent.resolve()))
+        try:
+            module = import_module(target.package)
+        finally:
+            sys.path.pop(0)
+    folder = Path(str(module.__file__)).resolve().parent
+    if folder != target.source.resolve():
+        raise UsageError(
+            f"Python imports `{target.package}` from {folder}, not from {target.source}: run in the "
+            "environment in which that is installed"
+        )
+
+
+def _joined(
+    specification: Specification, overloads: Mapping[str, Callable[..., Any]], samples: str | None
+) -> tuple[Operator, ...]:
+    from gradloom.generated import namespaces
+
+    def table(name: str) -> Callable[[str], Mapping[str, Any]]:
+        found = getattr(_module(samples), name, {}) if samples else {}
+        return lambda family: found
+
+    mine = join(specification.derivatives, overloads, table("SAMPLES"), table("CONSTANT"))
+    replaced = join(specification.overrides, namespaces.OVERLOADS, family_samples, family_constants)
+    return mine + replaced
+
+
+def family_samples(family: str) -> Mapping[str, Samples]:
+    """Return {full name of an operator: samples written by hand} for a family of gradloom's own."""
+    return getattr(_module(f"{__package__}.samples.{family}"), "SAMPLES", {})
+
+
+def family_constants(family: str) -> Mapping[str, Iterable[str]]:
+    """Return {full name of an operator: arguments without a derivative} for a family of gradloom's own."""
+    return getattr(_module(f"{__package__}.samples.{family}"), "CONSTANT", {})
+
+
+def _module(name: str) -> Any:
+    """Import a module; return None if it does not exist."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None

@@ -3,21 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from .findings import CHECKS, MISSING, WRONG, OperatorResult, Report
+from .findings import CHECKS, MISSING, WRONG, Finding, OperatorResult
 
 # With more operators than this, the table has a row for each family.
 ROWS = 40
 
 
+@dataclass
+class Report:
+    """The results of a run; `str()` returns the table and the findings.
+
+    Attributes:
+        results: one per operator.
+        mode: 'fast', 'default' or 'thorough'.
+        seconds: duration.
+    """
+
+    results: list[OperatorResult]
+    mode: str = "default"
+    seconds: float = 0.0
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [f for r in self.results for f in r.findings]
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [f for f in self.findings if f.severity == WRONG]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong; a missing derivative is not wrong."""
+        return not self.wrong
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "mode": self.mode,
+            "seconds": round(self.seconds, 3),
+            "operators": [
+                {
+                    "name": r.name,
+                    "family": r.family,
+                    "derivative": r.strategy,
+                    "ok": r.ok,
+                    "seconds": round(r.seconds, 4),
+                    "checks": {c: r.mark(c) for c in CHECKS},
+                    "findings": [f.as_dict() for f in r.findings],
+                }
+                for r in self.results
+            ],
+        }
+
+
 def text(report: Report, every_row: bool = False) -> str:
-    """The report, as the command line prints it.
+    """Return the report as the command prints it.
 
     Args:
-        every_row: a row for each operator however many there are; otherwise one for each family where they are many.
+        every_row: one row per operator; otherwise, with more than ROWS operators, one row per family.
     """
     parts = [table(report.results, by_family=len(report.results) > ROWS and not every_row)]
-    for severity, title in ((WRONG, ""), (MISSING, "Nobody wrote these; what uses them raises an error:")):
+    for severity, title in ((WRONG, ""), (MISSING, "Not implemented (using these raises an error):")):
         found = [f for f in report.findings if f.severity == severity]
         if found and title:
             parts.append(title)
@@ -27,7 +79,7 @@ def text(report: Report, every_row: bool = False) -> str:
 
 
 def summary(report: Report) -> str:
-    """One line."""
+    """Return the last line of the report."""
     operators, bad = len(report.results), sum(not r.ok for r in report.results)
     calls = sum(sum(r.counts.values()) for r in report.results)
     missing = sum(f.severity == MISSING for f in report.findings)
@@ -41,7 +93,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def table(results: Sequence[OperatorResult], by_family: bool = False) -> str:
-    """How many calls passed each check; `FAIL` where one did not, `-` where there was nothing to check."""
+    """Return a table of how many calls passed each check; `FAIL` if one did not, `-` if none was made."""
     if not results:
         return ""
     rows = [["family" if by_family else "operator", *CHECKS]]

@@ -1,4 +1,4 @@
-"""Runs the checks of operators, and puts together what they find."""
+"""Run the checks of operators and collect their findings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 import gradloom
+from gradloom.core.tensor import wrap
 
-from .case import Case, is_float, tensors
+from .case import Case, NoSamples, cases, is_float, tensors
 from .diagnosis import explained
-from .faults import ENTRY, FORWARD, KERNEL, Fault, said
-from .findings import OperatorResult, Report
+from .findings import ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
 from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
-from .sampler import NoSamples, samples
+from .report import Report
 from .second_order import SecondOrder
 from .value_checks import (
     check_bits,
@@ -29,8 +29,8 @@ from .value_checks import (
     check_integers,
     check_layout,
     check_single,
+    check_variants,
 )
-from .variants import check_variants
 
 VALUE_CHECKS = (
     ("variants", check_variants),
@@ -57,9 +57,9 @@ def run(
     """Verify operators one after another.
 
     Args:
-        mode: 'fast' (each sample once, products of Jacobians with random vectors), 'default', or 'thorough' (several
-            draws of each sample, larger Jacobians entry by entry).
-        progress: called before each operator with how many are done, how many there are, and the operator.
+        mode: 'fast' (each sample once, Jacobians times random vectors), 'default', or 'thorough' (several draws of
+            each sample, larger Jacobians entry by entry).
+        progress: called before each operator with the number done, the total number, and the operator.
     """
     if mode not in MODES:
         raise ValueError(f"mode is {mode!r}; it is one of {', '.join(MODES)}")
@@ -74,10 +74,10 @@ def run(
 
 
 def verify_operator(operator: Operator, mode: str = "default", others: tuple[Operator, ...] = ()) -> OperatorResult:
-    """All checks of one operator. Whatever it raises is a finding.
+    """Check one operator. Any exception that it raises is a finding.
 
     Args:
-        others: further operators that its formulas may be made of, besides gradloom's.
+        others: operators that its formulas may use, besides gradloom's.
     """
     result = OperatorResult(operator.name, operator.family, operator.joined.strategy)
     start = time.perf_counter()
@@ -90,19 +90,6 @@ def verify_operator(operator: Operator, mode: str = "default", others: tuple[Ope
         gradloom.set_rng_state(state)
     result.seconds = time.perf_counter() - start
     return result
-
-
-def cases(operator: Operator, seed: int = 0) -> list[Case]:
-    """The calls that are tried: those written by hand, or those that the schema gives.
-
-    Raises:
-        NoSamples: if there are none.
-    """
-    calls: Iterable[tuple[Any, Any]] = operator.samples() if operator.samples is not None else samples(operator, seed)
-    found = [Case(operator, *operator.completed(args, kwargs)) for args, kwargs in calls]
-    if not found:
-        raise NoSamples(f"the samples of `{operator.name}` are an empty list")
-    return found
 
 
 def _faults(operator: Operator, mode: str, result: OperatorResult) -> Iterator[Fault]:
@@ -145,7 +132,7 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
 
 
 def _on_a_copy(case: Case) -> Case:
-    """The call of an in-place operator as one of a function: it writes to a copy of its first argument."""
+    """Return the call of an in-place operator on a copy of its first argument, as a functional call."""
     write = case.operator.call
 
     def call(first: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,9 +156,9 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
         for name in one.counts:
             _count(result, name)
         if wrong:
-            return  # the derivative of a wrong derivative says nothing more
+            return  # the derivative of a wrong derivative tells nothing new
         if case.label == "0-dim" and not case.operator.is_pointwise:
-            return  # many a second derivative of one number alone is 0/0
+            return  # many second derivatives of a single number are 0/0
         two = SecondOrder(case, second)
         yield from two.faults()
         for name in two.counts:
@@ -181,7 +168,7 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
 
 
 def _derived(case: Case) -> Iterator[Case]:
-    """The call with complex numbers, if it takes them; a pointwise one with numbers and with nothing."""
+    """Yield the call with complex numbers, if it takes them, and with 0-dim and zero-size tensors."""
     if case.floats and all(case.read(p).dtype is gradloom.float64 for p in case.floats):
         other = case.changed(_complex, "complex")
         if _runs(other):
@@ -194,10 +181,7 @@ def _derived(case: Case) -> Iterator[Case]:
         if not shape or 0 in shape:
             return
         for label, index in (("0-dim", (0,) * len(shape)), ("zero-size", (slice(0, 0),))):
-            inputs = tuple(
-                gradloom.dispatch._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
-                for p in case.floats
-            )
+            inputs = tuple(wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index])) for p in case.floats)
             args, kwargs = case.with_inputs(inputs, case.floats)
             other = Case(case.operator, tuple(args), kwargs, label)
             if _runs(other):
@@ -208,17 +192,17 @@ def _derived(case: Case) -> Iterator[Case]:
 
 
 def _emptied(case: Case) -> Iterator[Case]:
-    """The call with nothing along the first dimension of all its tensors, if they share it and it takes that; and with
-    a number in the place of its only tensor."""
+    """Yield the call with size 0 in the first dimension of all its tensors, if they share that and it is accepted; and
+    with a 0-dim tensor in place of its only tensor."""
     found = [t for _, value in case.arguments() for t in tensors(value)]
     sizes = {t.shape[0] for t in found if t.ndim}
     says_sizes = any(a.python_name.endswith("sizes") for a in case.operator.schema.inputs)
     if len(sizes) == 1 and sizes != {0} and all(t.ndim for t in found) and not says_sizes:
-        other = case.changed(lambda t: gradloom.dispatch._operators.wrap(t._array[:0].copy()), "zero-size")
+        other = case.changed(lambda t: wrap(t._array[:0].copy()), "zero-size")
         if _runs(other):
             yield other
     if len(found) == 1 and found[0].ndim and 0 not in found[0].shape:
-        other = case.changed(lambda t: gradloom.dispatch._operators.wrap(np.array(t._array.reshape(-1)[0])), "0-dim")
+        other = case.changed(lambda t: wrap(np.array(t._array.reshape(-1)[0])), "0-dim")
         if _runs(other) and all(np.isfinite(t._array).all() for t in tensors(other.plain()) if is_float(t)):
             yield other
 
@@ -228,7 +212,7 @@ def _complex(tensor: Any) -> Any:
         return tensor
     array = tensor._array
     random = np.random.default_rng((11, array.size))
-    return gradloom.dispatch._operators.wrap(np.asarray(array + 1j * random.uniform(0.2, 0.8, array.shape)))
+    return wrap(np.asarray(array + 1j * random.uniform(0.2, 0.8, array.shape)))
 
 
 def _runs(case: Case) -> bool:

@@ -1,5 +1,5 @@
-"""Second derivatives of one call: its vector-Jacobian product, differentiated again by either mode, against finite
-differences."""
+"""Check second derivatives of one call: differentiate its vector-Jacobian product by both modes, and compare with
+finite differences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import gradloom
+from gradloom.core.tensor import wrap
 
 from .case import Case, Place
-from .faults import BACKWARD, ENTRY, Fault, close, said, scale
-from .findings import MISSING, WRONG, Comparison
+from .findings import BACKWARD, ENTRY, MISSING, WRONG, Comparison, Fault, close, said, scale
 from .first_order import FINE_ATOL, FINE_RTOL, ROUGH_ATOL, ROUGH_RTOL
 from .jacobians import Array, Detail, Function, coordinates, uneven
 
@@ -26,7 +26,7 @@ class SecondOrder:
         inputs = case.inputs()
         outputs = [o for o in case.call(*inputs) if o.requires_grad]
         self.outputs = len(outputs)
-        self.vectors = [gradloom.dispatch._operators.wrap(uneven(o._array)).requires_grad_() for o in outputs]
+        self.vectors = [wrap(uneven(o._array)).requires_grad_() for o in outputs]
         self.reached: list[int] = []
         if outputs:
             found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)
@@ -39,7 +39,7 @@ class SecondOrder:
         ]
 
     def pullback(self, *args: Any) -> tuple[Any, ...]:
-        """The gradients, as a function of the inputs and of the gradients of the outputs."""
+        """Return the gradients as a function of the inputs and of the cotangents."""
         count = len(self.leaves)
         with gradloom.enable_grad():
             xs = [x if x.requires_grad else x.detach().requires_grad_() for x in args[:count]]

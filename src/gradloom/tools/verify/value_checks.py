@@ -1,4 +1,4 @@
-"""Values of one call: what it does to memory, and the same numbers in another layout, shape or dtype."""
+"""Checks of the values of one call: memory, variants, and the same numbers in another layout, shape or dtype."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 
 import gradloom
+from gradloom.core.tensor import wrap
 
 from .case import Case, is_float, tensors
-from .faults import ENTRY, KERNEL, Fault, close, said, scale
-from .variants import equal
+from .findings import ENTRY, KERNEL, Fault, close, said, scale
+from .jacobians import Function, coordinates
 
 NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
-# What integers become, by `type_promotion`; None where the rule says nothing or they are refused.
+# type_promotion -> dtype of the result for integers.
 PROMOTED = {"default": gradloom.int64, "int_to_float": gradloom.float32, "always_bool": gradloom.bool}
 
 
 def check_call(case: Case) -> Iterator[Fault]:
-    """A functional operator writes to none of its arguments, and shares memory with those that its schema says."""
+    """Check that a functional operator writes to no argument, and shares memory only as its schema declares."""
     args, kwargs = case.detached()
     given = [t for a in (*args, *kwargs.values()) for t in tensors(a)]
     before = [t._array.copy() for t in given]
@@ -44,15 +45,15 @@ def check_call(case: Case) -> Iterator[Fault]:
 
 
 def sees_memory(case: Case) -> bool:
-    """Whether the result depends on how arguments lie in memory: an operator that is given strides, or a dtype to see
-    the memory as."""
+    """Return whether the result depends on the memory layout of arguments: the operator takes strides, or a dtype to
+    reinterpret the memory."""
     names = {a.name for a in case.operator.schema.inputs}
     sees_dtype = case.operator.schema.is_view and "dtype" in names
     return {"size", "stride"} <= names or sees_dtype or "replayed" in case.operator.tags
 
 
 def check_layout(case: Case) -> Iterator[Fault]:
-    """The same numbers, spread out in memory and in another order of dimensions, give the same."""
+    """Check that tensors that are not contiguous give the same results."""
     if is_undetermined(case) or sees_memory(case) or not case.floats:
         return
     other = case.changed(_strided, "not contiguous")
@@ -61,7 +62,7 @@ def check_layout(case: Case) -> Iterator[Fault]:
         found = tensors(other.plain())
     except Exception as error:
         if case.operator.schema.is_view:
-            return  # a view of such memory need not exist
+            return  # such memory may not have this view
         yield Fault(other, "layout", f"raises {said(error)} for tensors that are not contiguous", KERNEL)
         return
     for a, b in zip(found, expected, strict=True):
@@ -72,7 +73,7 @@ def check_layout(case: Case) -> Iterator[Fault]:
 
 
 def check_bits(case: Case) -> Iterator[Fault]:
-    """The same numbers as conjugates of those in memory, or as their negatives, give the same."""
+    """Check that tensors with the conjugate or negative bit give the same results."""
     if is_undetermined(case) or sees_memory(case) or not case.floats:
         return
     expected = tensors(case.plain())
@@ -98,18 +99,18 @@ def _negative(tensor: Any) -> Any:
 
 
 def _strided(tensor: Any) -> Any:
-    """The same values in an array whose dimensions lie in the opposite order, with gaps."""
+    """Return the same values in an array with reversed dimension order and gaps."""
     array = tensor._array
     if array.ndim == 0:
         return tensor
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0]
     spread = wide.T
     spread[...] = array
-    return gradloom.dispatch._operators.wrap(spread)
+    return wrap(spread)
 
 
 def check_broadcast(case: Case) -> Iterator[Fault]:
-    """A pointwise operator gives for broadcast arguments what it gives for expanded ones."""
+    """Check that a pointwise operator gives the same for broadcast and for expanded arguments."""
     if not case.operator.is_pointwise or case.operator.is_random or len(case.floats) < 2:
         return
     values = [case.read(p)._array for p in case.floats]
@@ -127,7 +128,7 @@ def check_broadcast(case: Case) -> Iterator[Fault]:
         large = [np.broadcast_to(v, shape).copy() for v in small]
         both = []
         for arrays in (small, large):
-            inputs = tuple(gradloom.dispatch._operators.wrap(a) for a in arrays)
+            inputs = tuple(wrap(a) for a in arrays)
             args, kwargs = case.with_inputs(inputs, case.floats)
             both.append(Case(case.operator, tuple(args), kwargs, f"`{place}` broadcast"))
         try:
@@ -144,7 +145,7 @@ def check_broadcast(case: Case) -> Iterator[Fault]:
 
 
 def narrowed(case: Case) -> Case | None:
-    """The call in single precision; None where it is not all double precision."""
+    """Return the call in single precision; None unless all its floating-point tensors are in double precision."""
     if any(case.read(p).dtype not in (gradloom.float64, gradloom.complex128) for p in case.floats) or not case.floats:
         return None
     if any(isinstance(v, gradloom.dtype) for _, v in case.arguments()):
@@ -165,16 +166,16 @@ def _wide(tensor: Any) -> Any:
 
 
 def is_undetermined(case: Case) -> bool:
-    """Whether two calls may give different values."""
+    """Return whether two calls may give different values."""
     return case.operator.is_random or "nondeterministic_bitwise" in case.operator.tags
 
 
 def check_single(case: Case) -> Iterator[Fault]:
-    """Single precision gives single precision, and the same but for rounding; gradients too."""
+    """Check that single precision gives single precision and the same values up to rounding; gradients too."""
     single = narrowed(case)
     if single is None or is_undetermined(case) or sees_memory(case):
         return
-    # the numbers that single precision can hold, in double precision
+    # the numbers rounded to single precision, in double precision
     expected = tensors(single.changed(lambda t: t.to(_wide(t)), "").plain())
     try:
         found = tensors(single.plain())
@@ -196,8 +197,8 @@ def check_single(case: Case) -> Iterator[Fault]:
 
 
 def _smooth(case: Case, outputs: list[Any]) -> Iterable[int]:
-    """The numbers of the outputs that rounding the inputs changes little: all of a pointwise operator, of others those
-    that are differentiable. (Which bin a number falls into may depend on its last digit.)"""
+    """Return the output numbers that rounding of the inputs changes little: all for a pointwise operator, else the
+    differentiable ones. (The bin of a histogram may depend on the last digit.)"""
     if case.operator.is_pointwise:
         return range(len(outputs))
     if not case.places:
@@ -219,7 +220,7 @@ def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
         try:
             found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs], allow_unused=True)
         except Exception:
-            return  # the checks of derivatives tell
+            return  # the checks of derivatives report this
         gradients.append((inputs, found))
     (_, expected), (inputs, found) = gradients
     for place, x, a, b in zip(case.places, inputs, found, expected, strict=True):
@@ -246,7 +247,7 @@ def _near(single: np.ndarray, double: np.ndarray) -> bool:
 
 
 def check_half(case: Case) -> Iterator[Fault]:
-    """Half precision, where the operator takes it, gives half precision and the same but for coarse rounding."""
+    """Check that half precision, if accepted, gives half precision and the same values up to coarse rounding."""
     single = narrowed(case)
     if single is None or is_undetermined(case) or sees_memory(case):
         return
@@ -262,7 +263,7 @@ def check_half(case: Case) -> Iterator[Fault]:
         expected = tensors(wide.plain())
         smooth = set(_smooth(case, expected))
         for number, (a, b) in enumerate(zip(tensors(found), expected, strict=False)):
-            if b.dtype is not gradloom.float64 or number not in smooth:  # there is no half complex number
+            if b.dtype is not gradloom.float64 or number not in smooth:  # there is no complex half precision
                 continue
             if a.dtype is not dtype and case.operator.joined.function.kernel is not None:
                 yield Fault(half, "dtypes", f"{_name(dtype)} gives {_name(a.dtype)}", KERNEL)
@@ -300,7 +301,7 @@ def check_half(case: Case) -> Iterator[Fault]:
 
 
 def _gradients(case: Case) -> list[Any]:
-    """The gradients for cotangents of ones; None for inputs without any."""
+    """Return the gradients for cotangents of ones; None for inputs without one."""
     inputs = case.inputs()
     outputs = [o for o in case.call(*inputs) if o.requires_grad] if inputs and case.operator.differentiable else []
     if not outputs:
@@ -309,14 +310,14 @@ def _gradients(case: Case) -> list[Any]:
 
 
 def check_integers(case: Case) -> Iterator[Fault]:
-    """The result of integers has the dtype that `type_promotion` says."""
+    """Check that integers give the dtype that `type_promotion` declares."""
     wanted = PROMOTED.get(case.operator.joined.function.type_promotion or "")
     given = [a for a in case.operator.schema.inputs if a.type.is_tensor]
     numbers = [v for _, v in case.arguments() if isinstance(v, (float, complex))]
     if wanted is None or not case.operator.is_pointwise or len(case.floats) != len(given) or numbers:
         return
     if any(a.type.base.name in ("str", "ScalarType") for a in case.operator.schema.inputs):
-        return  # a mode that decides
+        return  # a mode may decide the dtype
 
     def whole(tensor: Any) -> Any:
         return gradloom.ones_like(tensor, dtype=gradloom.int64) if is_float(tensor) else tensor
@@ -329,3 +330,130 @@ def check_integers(case: Case) -> Iterator[Fault]:
     if isinstance(found, gradloom.Tensor) and found.dtype is not wanted:
         rule = case.operator.joined.function.type_promotion
         yield Fault(integers, "dtypes", f"integers give {found.dtype}; `type_promotion: {rule}` says {wanted}", KERNEL)
+
+
+def check_variants(case: Case) -> Iterator[Fault]:
+    """Compare the in-place and the out variant with the functional operator, in value and gradient."""
+    operator = case.operator
+    expected = case.plain()
+    if operator.has_out:
+        yield from _check_out(case, expected)
+    if operator.inplace is not None and isinstance(expected, gradloom.Tensor):
+        args, kwargs = case.detached()
+        target = args[0]
+        if target.shape != expected.shape or target.dtype is not expected.dtype:
+            return
+        before = target._version
+        try:
+            result = case.seeded(operator.inplace)(*args, **kwargs)
+        except Exception as error:
+            yield Fault(case, "variants", f"the in-place variant raises {said(error)}", ENTRY)
+            return
+        if result is not target or target._version <= before:
+            what = "does not return its tensor" if result is not target else "does not raise the tensor's version"
+            yield Fault(case, "variants", f"the in-place variant {what}", ENTRY)
+        yield from equal(case, "variants", "the in-place variant", target, expected)
+        if operator.joined.strategy != "not_implemented":
+            yield from _check_inplace_gradient(case)
+
+
+def _check_out(case: Case, expected: Any) -> Iterator[Fault]:
+    several = not isinstance(expected, gradloom.Tensor)
+    wanted = tensors(expected)
+    if not wanted or (several and len(wanted) != len(expected)):
+        return
+    args, kwargs = case.detached()
+    targets = [gradloom.empty((0,), dtype=e.dtype) for e in wanted]
+    try:
+        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(targets) if several else targets[0])
+    except Exception as error:
+        yield Fault(case, "variants", f"the out variant raises {said(error)}", ENTRY)
+        return
+    for target, want in zip(targets, wanted, strict=True):
+        yield from equal(case, "variants", "the out variant", target, want)
+    if case.places and case.operator.differentiable:
+        yield from _check_out_refuses(case, targets if several else targets[0])
+
+
+def _check_out_refuses(case: Case, out: Any) -> Iterator[Fault]:
+    """Check that the out variant raises for tensors that require grad, since it is not differentiable."""
+    inputs = case.inputs()
+    if not any(o.requires_grad for o in case.call(*inputs)):
+        return
+    args, kwargs = case.with_inputs(case.inputs())
+    try:
+        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(out) if isinstance(out, list) else out)
+    except RuntimeError:
+        return
+    yield Fault(case, "variants", "the out variant accepts tensors that require grad and drops their history", ENTRY)
+
+
+def _check_inplace_tangent(case: Case) -> Iterator[Fault]:
+    """Check that the in-place variant gives the tangent that the functional operator gives."""
+    function = Function(case.call, case.inputs())
+    if 0 not in function.kept:
+        return
+    ones = {i: np.ones(coordinates(a)) for i, a in enumerate(function.arrays)}
+    try:
+        expected = function.pushed(ones)[0]
+    except Exception:
+        return  # the checks of derivatives report this
+
+    def written(*inputs: Any) -> tuple[Any, ...]:
+        args, kwargs = case.with_inputs(inputs)
+        return (case.seeded(case.operator.inplace)(args[0].clone(), *args[1:], **kwargs),)
+
+    try:
+        found = Function(written, case.inputs()).pushed(ones)[0]
+    except Exception as error:
+        yield Fault(case, "variants", f"the tangent of the in-place variant raises {said(error)}", ENTRY)
+        return
+    if not close(found, expected, 1e-7, 1e-10 * scale(expected)):
+        yield Fault(
+            case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected, found=found
+        )
+
+
+def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
+    inplace = case.seeded(case.operator.inplace)
+    inputs = case.inputs()
+    if not inputs or (case.places[0].name, case.places[0].index) != (case.names[0], None):
+        return
+    plain = case.call(*inputs)
+    if not plain or not plain[0].requires_grad:
+        return
+    cotangent = gradloom.ones_like(plain[0])
+    try:
+        want = gradloom.autograd.grad(plain[0], inputs, cotangent, allow_unused=True)
+    except Exception:
+        return  # the checks of derivatives report this
+    fresh = case.inputs()
+    args, kwargs = case.with_inputs(fresh)
+    try:
+        written = inplace(args[0].clone(), *args[1:], **kwargs)
+        found = gradloom.autograd.grad(written, fresh, cotangent, allow_unused=True)
+    except Exception as error:
+        yield Fault(case, "variants", f"the gradient of the in-place variant raises {said(error)}", ENTRY)
+        return
+    for place, a, b in zip(case.places, want, found, strict=True):
+        if a is not None and b is None:
+            yield Fault(case, "variants", f"the in-place variant has no gradient for `{place}`", ENTRY, place)
+        elif a is not None:
+            yield from equal(case, "variants", f"in the gradient of `{place}`, the in-place variant", b, a)
+    yield from _check_inplace_tangent(case)
+
+
+def equal(case: Case, check: str, what: str, found: Any, expected: Any, rtol: float = 1e-7) -> Iterator[Fault]:
+    """Yield a fault if two tensors differ in shape, dtype or value; `what` describes the found one."""
+    a, b = found.detach()._array, expected.detach()._array
+    if a.shape != b.shape or found.dtype is not expected.dtype:
+        message = (
+            f"{what} gives {found.dtype} {list(found.shape)}, the operator {expected.dtype} {list(expected.shape)}"
+        )
+        yield Fault(case, check, message, ENTRY)
+    elif not close(_comparable(a), _comparable(b), rtol, 1e-12 * scale(_comparable(b))):
+        yield Fault(case, check, f"{what} gives other values", ENTRY, expected=b, found=a)
+
+
+def _comparable(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype.kind in "Vbiu" else array
