@@ -293,7 +293,7 @@ PLANTED = {
         "xp.sin(self) + 0.1 * self * self * self",
         {"self": "!grad * self.cos().conj()", "result": SIN},
         "reverse",
-        "forward mode gives the same as reverse mode",
+        "forward mode agrees with reverse mode",
     ),
     "mask": Planted(
         TWO,
