@@ -1,4 +1,4 @@
-"""What code written for PyTorch asks its C++ core about, under the same names: those that have a meaning here."""
+"""Names of PyTorch's C++ core that have a meaning here, for programs that import them from `torch._C`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
 
 _MODULES = {"_autograd", "_functions", "_functorch", "_profiler"}
-# Names that few programs ask for -> (the module that has them, their name there).
+# Names resolved on first use -> (module, name there).
 _LAZY = {
     **{
         name: ("gradloom._C._state", name)
@@ -94,8 +94,8 @@ if not TYPE_CHECKING:
             found = globals()[name] = getattr(import_module(module), attribute)
             return found
         raise AttributeError(
-            f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, and only "
-            "those of its names that have a meaning here"
+            f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, only those of its "
+            "names that have a meaning in Python"
         )
 
 
@@ -124,23 +124,23 @@ __all__ = [
 
 
 def _current_graph_task_id() -> int:
-    """The number of the backward pass that this thread is running; -1 outside of one."""
+    """Return the number of this thread's backward pass; -1 outside of one."""
     task = state.graph_task
     return -1 if task is None else task.id
 
 
 def _current_autograd_node() -> Node | None:
-    """The node that the backward pass of this thread is running; None outside of one."""
+    """Return the node that this thread's backward pass is running; None outside of one."""
     task = state.graph_task
     return None if task is None else task.node
 
 
 def _will_engine_execute_node(node: Node) -> bool:
-    """Whether the backward pass that this thread is running has run, runs or will run a node.
+    """Return whether this thread's backward pass has run, runs or will run a node.
 
     Raises:
-        RuntimeError: outside of a backward pass, for anything that is no node, and for a node whose gradient
-            autograd.grad only hands out.
+        RuntimeError: outside of a backward pass, for anything but a node, and for a node whose gradient autograd.grad
+            only captures.
     """
     if not isinstance(node, Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
@@ -150,7 +150,7 @@ def _will_engine_execute_node(node: Node) -> bool:
 
 
 def _current_graph_task_execution_order() -> list[Node]:
-    """The nodes that the backward pass of this thread runs, in the order in which it runs them.
+    """Return the nodes of this thread's backward pass in their order of execution.
 
     Raises:
         RuntimeError: outside of a backward pass.
@@ -161,20 +161,20 @@ def _current_graph_task_execution_order() -> list[Node]:
 
 
 def _is_torch_function_enabled() -> bool:
-    """Whether classes answer functions in this thread."""
+    """Return whether `__torch_function__` of classes is called in this thread."""
     return state.function_overrides == ALL_ANSWER
 
 
 def _is_torch_function_all_disabled() -> bool:
-    """Whether neither classes nor modes answer functions in this thread."""
+    """Return whether `__torch_function__` of classes and modes is disabled in this thread."""
     return state.function_overrides == NOBODY_ANSWERS
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    """Whether a function mode is entered in this thread, and answers."""
+    """Return whether a TorchFunctionMode is active in this thread."""
     return bool(state.function_modes) and state.function_overrides != NOBODY_ANSWERS
 
 
 def _len_torch_function_stack() -> int:
-    """How many function modes are entered in this thread."""
+    """Return the number of TorchFunctionModes on this thread's stack."""
     return len(state.function_modes)

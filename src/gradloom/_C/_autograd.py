@@ -1,4 +1,4 @@
-"""gradloom._C._autograd: how views came to be, hooks for saved tensors, versions, and what the profiler can do."""
+"""gradloom._C._autograd: creation metadata of views, saved-tensor hooks, version counters, and profiler queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["CreationMeta", "DeviceType", "SavedTensor", "_InputMetadata"]
 
 
 class CreationMeta(enum.Enum):
-    """In which way a view came to be; anything but DEFAULT restricts writes to it."""
+    """How a view was created; anything but DEFAULT restricts writes to it."""
 
     DEFAULT = 0
     IN_CUSTOM_FUNCTION = 1
@@ -55,36 +55,36 @@ def _view_of(tensor):
 
 
 def _get_creation_meta(tensor: Tensor) -> CreationMeta:
-    """In which way a view came to be.
+    """Return a view's creation metadata.
 
     Args:
         tensor: a differentiable view.
 
     Raises:
-        RuntimeError: if it is none.
+        RuntimeError: if it is not a differentiable view.
     """
     return _META.get(_view_of(tensor).creation, CreationMeta.DEFAULT)
 
 
 def _set_creation_meta(tensor: Tensor, meta: CreationMeta) -> None:
-    """Say that a view came to be in another way.
+    """Set a view's creation metadata.
 
     Args:
         tensor: a differentiable view.
-        meta: the way.
+        meta: the new value.
 
     Raises:
-        RuntimeError: if it is no view.
+        RuntimeError: if it is not a differentiable view.
     """
     _view_of(tensor).creation = _CREATION[meta]
 
 
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
-    """Set how often memory has been written to, which saved tensors are compared with: unsafe, since writes go unseen.
+    """Set the version counters of tensors. Unsafe: saved tensors no longer notice the writes in between.
 
     Args:
         tensors: a sequence of Tensors.
-        versions: the number for each.
+        versions: a version for each.
 
     Raises:
         TypeError: for one tensor instead of a sequence.
@@ -104,22 +104,18 @@ def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[in
 
 
 def _get_data_attr(tensor: Tensor) -> Tensor:
-    """`tensor.data`.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return `tensor.data`."""
     return tensor.data
 
 
 def _get_current_graph_task_keep_graph() -> bool:
-    """Whether the backward pass that this thread is running keeps the graph; True outside of one."""
+    """Return whether this thread's backward pass keeps the graph; True outside of one."""
     task = state.graph_task
     return True if task is None else task.keep_graph
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool = False) -> tuple[Callable, Callable] | None:
-    """The hooks that were pushed last; None if there are none.
+    """Return the innermost pair of saved-tensor hooks, or None.
 
     Args:
         ignore_is_tracing: has no effect: nothing is traced.
@@ -128,14 +124,14 @@ def _top_saved_tensors_default_hooks(ignore_is_tracing: bool = False) -> tuple[C
 
 
 def _saved_tensors_hooks_disable(error_message: str, fail_if_non_empty: bool = True) -> None:
-    """Refuse hooks for saved tensors from now on.
+    """Refuse saved-tensor hooks from now on.
 
     Args:
-        error_message: what the RuntimeError of pushing hooks says.
-        fail_if_non_empty: whether hooks that are there are an error.
+        error_message: message of the RuntimeError for code that pushes hooks.
+        fail_if_non_empty: whether active hooks are an error.
 
     Raises:
-        RuntimeError: with that message, if hooks are there.
+        RuntimeError: with that message, if hooks are active.
     """
     if fail_if_non_empty and state.saved_tensor_hooks:
         raise RuntimeError(error_message)
@@ -143,46 +139,43 @@ def _saved_tensors_hooks_disable(error_message: str, fail_if_non_empty: bool = T
 
 
 def _saved_tensors_hooks_enable() -> None:
-    """Accept hooks for saved tensors again."""
+    """Accept saved-tensor hooks again."""
     state.saved_hooks_disabled = None
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:
-    """Whether hooks for saved tensors are accepted."""
+    """Return whether saved-tensor hooks are accepted."""
     return state.saved_hooks_disabled is None
 
 
 def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
-    """What pushing hooks says while they are refused; None while they are not."""
+    """Return the error message while saved-tensor hooks are refused, else None."""
     return state.saved_hooks_disabled
 
 
 def _profiler_enabled() -> bool:
-    """Whether this thread is profiled."""
+    """Return whether a profiler is active in this thread."""
     return state.profiler is not None
 
 
 def _profiler_type() -> Any:
-    """What profiles this thread, as an ActiveProfilerType."""
+    """Return the kind of this thread's profiler, an ActiveProfilerType."""
     from ._profiler import ActiveProfilerType
 
     return ActiveProfilerType.NONE if state.profiler is None else ActiveProfilerType.KINETO
 
 
 def _supported_activities() -> set[ProfilerActivity]:
-    """What profilers can look at."""
+    """Return the activities that profilers record."""
     return supported_activities()
 
 
 def _record_function_with_args_enter(name: str, *args: Any) -> Any:
-    """Begin a block that profiles show.
+    """Begin a named block in profiles; return the handle for `_record_function_with_args_exit`.
 
     Args:
-        name: what they call it.
-        args: what they show as its arguments.
-
-    Returns:
-        What _record_function_with_args_exit takes.
+        name: its name.
+        args: its recorded inputs.
     """
     from ._profiler import _RecordFunctionFast
 
@@ -190,9 +183,5 @@ def _record_function_with_args_enter(name: str, *args: Any) -> Any:
 
 
 def _record_function_with_args_exit(handle: Any) -> None:
-    """End a block.
-
-    Args:
-        handle: what _record_function_with_args_enter returned.
-    """
+    """End the block of a handle that `_record_function_with_args_enter` returned."""
     handle.__exit__(None, None, None)

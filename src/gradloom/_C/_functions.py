@@ -1,4 +1,4 @@
-"""gradloom._C._functions: the classes of nodes by their names, and the functions that make unusual nodes."""
+"""gradloom._C._functions: node classes by name, and functions that insert undefined gradients or delayed errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NotImplemented = NotImplementedNode
 
 
 class UndefinedGradBackward(Node):
-    """Whatever gradient arrives, an undefined one goes on."""
+    """Pass an undefined gradient on, whatever arrives."""
 
     __slots__ = ()
 
@@ -27,30 +27,30 @@ class UndefinedGradBackward(Node):
 
 
 class UndefinedGrad:
-    """`UndefinedGrad()(tensor)` is the tensor, with a history through which only undefined gradients go."""
+    """`UndefinedGrad()(tensor)` returns the tensor with a node that passes only undefined gradients on."""
 
     def __call__(self, *tensors: Tensor) -> Tensor:
-        """Pass a tensor through.
+        """Return the tensor with the new node.
 
         Args:
             tensors: one Tensor.
 
         Raises:
-            TypeError: for another number of arguments, or anything that is no Tensor.
+            TypeError: for another number of arguments, or anything but a Tensor.
         """
         _check_tensors(tensors, 1)
         return _passed_through(tensors, lambda: object.__new__(UndefinedGradBackward))[0]
 
 
 class DelayedError:
-    """`DelayedError(message, n)(*tensors)` is the tensors, with a history that raises when a gradient reaches it.
+    """`DelayedError(message, n)(*tensors)` returns the tensors with a node that raises when a gradient reaches it.
 
     Args:
-        msg: what the RuntimeError says.
-        num_inputs: how many tensors the call takes.
+        msg: message of the RuntimeError.
+        num_inputs: number of tensors that the call takes.
 
     Raises:
-        RuntimeError: if `msg` is no str, or `num_inputs` no number.
+        RuntimeError: if `msg` is not a str, or `num_inputs` not an int.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -63,13 +63,13 @@ class DelayedError:
             raise RuntimeError(f"argument 'num_inputs' must be an int, but got {type(self.num_inputs).__name__}")
 
     def __call__(self, *tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """Pass tensors through.
+        """Return the tensors with the new node.
 
         Args:
-            tensors: as many as was said.
+            tensors: `num_inputs` Tensors.
 
         Raises:
-            TypeError: for another number of arguments, or anything that is no Tensor.
+            TypeError: for another number of arguments, or anything but a Tensor.
         """
         _check_tensors(tensors, self.num_inputs)
         found = _passed_through(tensors, lambda: Error(self.msg))
@@ -85,7 +85,7 @@ def _check_tensors(tensors: tuple[Any, ...], count: int) -> None:
 
 
 def _passed_through(tensors: tuple[Any, ...], make_node) -> tuple[Tensor, ...]:
-    """The tensors without their history and, if one requires grad, with a new node's."""
+    """Return aliases of the tensors whose history is a new node, if one of them requires grad."""
     edges = tuple([t._edge or gradient_edge(t) for t in tensors])
     found = tuple([t._detached_alias() for t in tensors])
     if not state.flags & GRAD_OFF and any(edge is not NO_EDGE for edge in edges):
@@ -109,7 +109,7 @@ def _families() -> list[ModuleType]:
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """A generated node's class: `MulBackward0`."""
+        """Return a generated node class, such as `MulBackward0`."""
         if "Backward" in name:
             for family in _families():
                 found = vars(family).get(name)

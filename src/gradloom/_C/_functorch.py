@@ -1,7 +1,7 @@
-"""gradloom._C._functorch: what code asks about tensors within vmap.
+"""gradloom._C._functorch: queries about batched tensors.
 
-Levels are those of vmap. Transforms that differentiate, such as `func.grad`, record into one graph and wrap nothing
-(Note [One graph]), so that a tensor within them is as it would be without.
+Levels are those of vmap. Transforms that differentiate, such as `func.grad`, record into one graph and wrap no tensors;
+see Note [One graph].
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ def _level_of(tensor: Any) -> Level | None:
 
 
 def is_batchedtensor(tensor: Tensor) -> bool:
-    """Whether a tensor stands for one example of those that vmap maps over.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return whether a tensor is a batch element within vmap."""
     return _level_of(tensor) is not None
 
 
@@ -32,11 +28,7 @@ is_functorch_wrapped_tensor = is_batchedtensor
 
 
 def is_gradtrackingtensor(tensor: Tensor) -> bool:
-    """False: transforms that differentiate wrap nothing here.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return False: transforms that differentiate wrap no tensors."""
     return False
 
 
@@ -44,45 +36,34 @@ is_functionaltensor = is_legacy_batchedtensor = is_gradtrackingtensor
 
 
 def maybe_get_level(tensor: Tensor) -> int:
-    """How many vmaps there are around what a tensor is an example of, and one more; -1 for one that is none.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return the level of the vmap that a tensor is a batch element of, counted from 1; -1 outside of vmap."""
     level = _level_of(tensor)
     return -1 if level is None else level.depth
 
 
 def maybe_get_bdim(tensor: Tensor) -> int:
-    """The dimension of all examples along which a tensor is one: 0, to which vmap moves it; -1 for one that is none.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return the batch dimension of a tensor: 0, to which vmap moves it, or -1 if it is not batched."""
     return 0 if is_batchedtensor(tensor) else -1
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:
-    """All examples of which a tensor is one.
-
-    Args:
-        tensor: a Tensor within vmap.
+    """Return the whole batch of which a tensor is an element.
 
     Raises:
-        RuntimeError: for any other.
+        RuntimeError: if it is not batched.
     """
     if not is_batchedtensor(tensor):
-        raise RuntimeError("No wrappers present! The tensor does not stand for examples that vmap maps over")
+        raise RuntimeError("No wrappers present! The tensor is not a batch element within vmap")
     return tensor._physical  # type: ignore[attr-defined]
 
 
 def maybe_current_level() -> int | None:
-    """How many vmaps this thread is running; None outside of one."""
+    """Return the number of nested vmaps in this thread; None outside of one."""
     return len(state.batching) or None
 
 
 def current_level() -> int:
-    """How many vmaps this thread is running.
+    """Return the number of nested vmaps in this thread.
 
     Raises:
         RuntimeError: outside of one.
@@ -93,5 +74,5 @@ def current_level() -> int:
 
 
 def get_dynamic_layer_stack_depth() -> int:
-    """How many vmaps this thread is running; 0 outside of one."""
+    """Return the number of nested vmaps in this thread; 0 outside of one."""
     return len(state.batching)

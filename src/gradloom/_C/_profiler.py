@@ -1,4 +1,4 @@
-"""gradloom._C._profiler: the profiler's options and what it calls the kinds of things."""
+"""gradloom._C._profiler: the profiler's options and enumerations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class ProfilerState(enum.Enum):
-    """Which profiler is meant; KINETO is the one here."""
+    """A kind of profiler; KINETO is the one here."""
 
     Disabled = 0
     CPU = 1
@@ -36,7 +36,7 @@ class ProfilerState(enum.Enum):
 
 
 class ActiveProfilerType(enum.Enum):
-    """Which profiler runs."""
+    """The kind of profiler that is active."""
 
     NONE = 0
     LEGACY = 1
@@ -47,7 +47,7 @@ class ActiveProfilerType(enum.Enum):
 
 
 class RecordScope(enum.Enum):
-    """What kind of code an event is: `FunctionEvent.scope` has the numbers."""
+    """The kind of code that an event records; `FunctionEvent.scope` has the number."""
 
     FUNCTION = 0
     BACKWARD_FUNCTION = 1
@@ -62,13 +62,13 @@ class RecordScope(enum.Enum):
 
 
 class ProfilerConfig:
-    """What a profile is to have.
+    """The configuration of a profile.
 
     Args:
         state: a ProfilerState.
         report_input_shapes, profile_memory, with_stack, with_flops, with_modules: as for gradloom.profiler.profile.
         experimental_config: an _ExperimentalConfig.
-        trace_id: of the trace.
+        trace_id: identifier of the trace.
     """
 
     def __init__(
@@ -88,12 +88,11 @@ class ProfilerConfig:
 
 
 class _RecordFunctionFast:
-    """A block that profiles show as they show an operator.
+    """A named block that profiles show as an operator.
 
     Args:
-        name: what they call it.
-        input_values: what they show as its arguments.
-        keyword_values: named arguments.
+        name: its name.
+        input_values, keyword_values: its recorded inputs.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The parts of gradloom._C that set and tell a thread's state, and small tools of PyTorch's core."""
+"""Switches of a thread's state under `torch._C`'s names, and small tools of PyTorch's core."""
 
 from __future__ import annotations
 
@@ -15,71 +15,56 @@ if TYPE_CHECKING:
 
 
 def _set_grad_enabled(enabled: bool) -> None:
-    """Say whether operators of this thread record history.
-
-    Args:
-        enabled: whether they do.
+    """Set whether this thread records history.
 
     Raises:
-        TypeError: if it is no bool.
+        TypeError: if `enabled` is not a bool.
     """
     grad_mode.set_grad_enabled(enabled)
 
 
 def _set_multithreading_enabled(enabled: bool) -> None:
-    """Say whether backward may use several threads; see autograd.set_multithreading_enabled.
-
-    Args:
-        enabled: whether it may.
+    """Set whether backward may use several threads; see autograd.set_multithreading_enabled.
 
     Raises:
-        TypeError: if it is no bool.
+        TypeError: if `enabled` is not a bool.
     """
     grad_mode.set_multithreading_enabled(enabled)
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether operators of this thread make tangents within a dual level."""
+    """Return whether forward-mode AD is enabled in this thread."""
     return state.forward_grad
 
 
 def _set_fwd_grad_enabled(enabled: bool) -> None:
-    """Say whether operators of this thread make tangents within a dual level.
-
-    Args:
-        enabled: whether they do.
-    """
+    """Set whether forward-mode AD is enabled in this thread."""
     from ..autograd.forward_ad import set_forward_grad
 
     set_forward_grad(_checked(enabled, "_set_fwd_grad_enabled"))
 
 
 def _is_view_replay_enabled() -> bool:
-    """What _set_view_replay_enabled was told."""
+    """Return the setting of `_set_view_replay_enabled`."""
     return state.view_replay
 
 
 def _set_view_replay_enabled(enabled: bool) -> None:
-    """Kept for programs written for PyTorch, and told by _is_view_replay_enabled.
+    """Store the setting for `_is_view_replay_enabled`; it has no effect.
 
-    A view whose base was written to is made anew by its strides, or by what made it where strides do not say it.
-
-    Args:
-        enabled: a bool.
+    Views of a base that was written to are recreated from their strides, and replayed where strides do not suffice.
     """
     state.view_replay = _checked(enabled, "set_view_replay_enabled")
 
 
 def _is_grad_layout_enforcement_enabled() -> bool:
-    """Whether a leaf's first gradient is copied if it is laid out in another way than the leaf."""
+    """Return whether a leaf's first gradient is copied to the leaf's strides."""
     return state.grad_layout
 
 
 def _set_grad_layout_enforcement_enabled(enabled: bool) -> None:
-    """See autograd.grad_mode.enforce_grad_layout_policy.
-
-    Args:
-        enabled: whether it is copied.
+    """Set whether a leaf's first gradient is copied to the leaf's strides; see
+    autograd.grad_mode.enforce_grad_layout_policy.
     """
     state.grad_layout = _checked(enabled, "_set_grad_layout_enforcement_enabled")
 
@@ -91,11 +76,7 @@ def _checked(enabled: Any, function: str) -> bool:
 
 
 def _any_requires_grad(*args: Any, **kwargs: Any) -> bool:
-    """Whether a tensor among the arguments, or in a list or tuple of them, requires grad.
-
-    Args:
-        args, kwargs: anything.
-    """
+    """Return whether a tensor among the arguments, or in a list or tuple of them, requires grad."""
     return any(_requires_grad(value) for value in (*args, *kwargs.values()))
 
 
@@ -106,13 +87,10 @@ def _requires_grad(value: Any) -> bool:
 
 
 class _WeakTensorRef:
-    """A reference that does not keep a tensor.
-
-    Args:
-        tensor: a Tensor.
+    """A weak reference to a tensor.
 
     Raises:
-        TypeError: for anything else.
+        TypeError: for anything but a Tensor.
     """
 
     __slots__ = ("_reference",)
@@ -123,7 +101,7 @@ class _WeakTensorRef:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Whether the tensor is gone."""
+        """Return whether the tensor has been freed."""
         return self._reference() is None
 
 
@@ -131,19 +109,12 @@ _objects = threading.local()
 
 
 def _stash_obj_in_tls(key: str, value: Any) -> None:
-    """Keep an object for this thread.
-
-    Args:
-        key, value: its name, and the object.
-    """
+    """Store an object in this thread's local storage."""
     setattr(_objects, key, value)
 
 
 def _get_obj_in_tls(key: str) -> Any:
-    """The object that this thread keeps.
-
-    Args:
-        key: its name.
+    """Return the object that this thread stores under a key.
 
     Raises:
         RuntimeError: if there is none.
@@ -154,19 +125,12 @@ def _get_obj_in_tls(key: str) -> Any:
 
 
 def _is_key_in_tls(key: str) -> bool:
-    """Whether this thread keeps an object.
-
-    Args:
-        key: its name.
-    """
+    """Return whether this thread stores an object under a key."""
     return hasattr(_objects, key)
 
 
 def _remove_obj_from_tls(key: str) -> None:
-    """Keep an object no longer.
-
-    Args:
-        key: its name.
+    """Remove the object that this thread stores under a key.
 
     Raises:
         RuntimeError: if there is none.
@@ -177,21 +141,14 @@ def _remove_obj_from_tls(key: str) -> None:
 
 
 def _refuse_key(key: str) -> NoReturn:
-    raise RuntimeError(f"Expected an object under {key!r}, but this thread keeps none: _stash_obj_in_tls() keeps one")
+    raise RuntimeError(f"Expected an object under {key!r}, but this thread stores none: _stash_obj_in_tls() stores one")
 
 
 def _add_docstr(function: Any, text: str) -> Any:
-    """Give a function its docstring.
-
-    Args:
-        function: a function.
-        text: its docstring.
-
-    Returns:
-        The function.
+    """Set a function's docstring and return the function.
 
     Raises:
-        RuntimeError: if it has one.
+        RuntimeError: if it has a docstring.
     """
     if function.__doc__:
         raise RuntimeError(f"function '{getattr(function, '__name__', function)}' already has a docstring")
@@ -200,33 +157,25 @@ def _add_docstr(function: Any, text: str) -> Any:
 
 
 def _has_storage(tensor: Tensor) -> bool:
-    """Whether a tensor has memory.
-
-    Args:
-        tensor: a Tensor.
-    """
+    """Return whether a tensor has storage."""
     return hasattr(tensor, "_operand")
 
 
 def _get_tracing_state() -> None:
-    """None: nothing is traced here."""
+    """Return None: there is no tracer."""
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Nothing is logged.
-
-    Args:
-        event: what happened.
-    """
+    """Do nothing: usage is not logged."""
 
 
 def _get_privateuse1_backend_name() -> str:
-    """PyTorch's name for a device that others add; there is none here."""
+    """Return PyTorch's name for a device of a third party; there is none here."""
     return "privateuseone"
 
 
 class _Names:
-    """Functions of gradloom under the names of their operators, as `torch._C._nn` has them."""
+    """A namespace of functions by the names of their operators, such as `torch._C._nn`."""
 
     def __init__(self, name: str, module: str | None) -> None:
         self.__name__, self._module = name, module
@@ -251,11 +200,7 @@ _special = _Names("gradloom._C._special", "special")
 
 class _NN(_Names):
     def _parse_to(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
-        """What `Module.to(...)` was asked for: device, dtype, non_blocking, memory format.
-
-        Args:
-            args, kwargs: those of `to`.
-        """
+        """Parse the arguments of `Module.to` into device, dtype, non_blocking and memory format."""
         from ..nn.modules._traversal import _parse_to
 
         return (

@@ -1,4 +1,4 @@
-"""The TypeError for arguments that no signature takes, in PyTorch's words."""
+"""The TypeError for arguments that no signature takes, worded as PyTorch's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .signature import REQUIRED, Misfit, Signature
 
 
 class _Call:
-    """The arguments of the failed call, with positions and types as errors show them."""
+    """The arguments of a failed call, with positions and types as errors show them."""
 
     def __init__(self, overloads, args, kwargs):
         self.function, self.count, self.names = overloads.name, len(args), tuple(kwargs)
@@ -21,7 +21,7 @@ class _Call:
         return signature.assign(self.count, self.names, self.classes)
 
     def problem(self, parameter, source) -> Mismatch | None:
-        """Why the parameter does not take its value."""
+        """Return why the parameter does not take its value, or None if it does."""
         accepted = accept(parameter, source, self.classes)
         if accepted is None:
             return Mismatch()
@@ -50,7 +50,7 @@ class _Call:
         )
 
     def shown_types(self, bad=None) -> str:
-        """(Tensor, dim=str); with `bad`, the places of wrong values are marked and lists are spelled out."""
+        """Return `(Tensor, dim=str)`; with `bad`, wrong values are marked and lists spelled out."""
         words = []
         for place in range(self.own, len(self.values)):
             value = self.values[place]
@@ -71,7 +71,7 @@ def _spelled_out(value) -> str:
 
 
 def explain(overloads, args, kwargs) -> TypeError:
-    """The error to raise. With several signatures it lists them, unless only one takes so many arguments."""
+    """Return the error to raise. It lists several signatures, unless only one takes so many arguments."""
     call = _Call(overloads, args, kwargs)
     signatures = overloads.signatures
     for signature in signatures:
@@ -94,7 +94,7 @@ def explain(overloads, args, kwargs) -> TypeError:
 
 
 def _bad_element(call: _Call, signature: Signature) -> str | None:
-    """The complaint about one element of a list, if that is all that is wrong with the call."""
+    """Return the message about one element of a list, if nothing else is wrong with the call."""
     sources = call.assign(signature)
     if isinstance(sources, Misfit):
         return None
@@ -105,7 +105,7 @@ def _bad_element(call: _Call, signature: Signature) -> str | None:
 
 
 def _specific(call: _Call, signature: Signature) -> str | None:
-    """What is wrong with the call of this one signature, parameter by parameter."""
+    """Return what is wrong with the call of a single signature, parameter by parameter."""
     assigned = call.assign(signature)
     misfit = assigned if isinstance(assigned, Misfit) else None
     sources = misfit.sources if misfit else assigned

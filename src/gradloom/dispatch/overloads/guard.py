@@ -1,7 +1,4 @@
-"""What stands behind a wrapper that checks its own arguments.
-
-See Note [Guarded wrappers] in the package's docstring.
-"""
+"""The parser behind a wrapper that checks its own arguments; see Note [Guarded wrappers] in the package's docstring."""
 
 from __future__ import annotations
 
@@ -13,14 +10,15 @@ from .types import keep
 
 
 class GuardedOverload(Overloads):
-    """What a wrapper that is itself the public function calls when its guard fails.
+    """Called by a wrapper that is itself the public function, when its guard fails.
+
+    Calling it raises PyTorch's TypeError if the signature does not take the arguments.
 
     Args:
-        name: as it stands in errors.
-        entries: one (signature, wrapper). The wrapper has the signature of the public function: keyword-only
+        name: the name in errors.
+        entries: one (parameters, wrapper). The wrapper has the signature of the public function: keyword-only
             parameters are passed by their names, and out only if it is not None.
-
-    Calling it raises TypeError in PyTorch's words if the signature does not take the arguments.
+        composite: the function of a composite operator, for interception.
     """
 
     __slots__ = ("composite",)
@@ -64,14 +62,14 @@ class GuardedOverload(Overloads):
         return bound.signature.wrapper(*arguments[:split], **named)
 
     def _bind(self, key, args, kwargs) -> Bound | None:
-        """What the signature makes of such a call, remembered unless it does not take it."""
+        """Bind the signature to a call and remember the result; None if it does not take the call."""
         passed = [value for value in args if value is not MISSING]
         named = {name: value for name, value in kwargs.items() if value is not MISSING}
         classes = tuple(map(type, (*passed, *named.values())))
         (signature,) = self.signatures
         bound = bind(signature, len(passed), tuple(named), classes)
         if bound is not None:
-            # every call has an alias that was not passed; anything else that is MISSING gets its default
+            # aliases are MISSING in every call; anything else that is MISSING gets its default
             bound.rearranged = (
                 len(passed) < len(args)
                 or _renames(bound, len(passed), list(named))
@@ -84,7 +82,7 @@ class GuardedOverload(Overloads):
 
 
 def _renames(bound: Bound, count: int, names) -> bool:
-    """Whether a keyword was an alias, such as `axis`."""
+    """Return whether a keyword was an alias, such as `axis`."""
     return any(
         parameter.name != names[source - count]
         for parameter, source in bound.sources.items()
@@ -93,7 +91,7 @@ def _renames(bound: Bound, count: int, names) -> bool:
 
 
 def _converts(bound: Bound, values, arguments) -> bool:
-    """Whether a value changed its class, or that of an element."""
+    """Return whether a value changed its class, or that of an element."""
     for slot, source, convert in bound.moves:
         if convert is keep or slot is None:
             continue
@@ -106,5 +104,5 @@ def _converts(bound: Bound, values, arguments) -> bool:
 
 
 def _learns(values) -> bool:
-    """Whether a tensor is of a class that was not known to be plain."""
+    """Return whether a tensor is of a class that was not known to be plain."""
     return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0

@@ -1,4 +1,4 @@
-"""Overloads: what stands behind one public function; see the package's docstring."""
+"""The overloads behind one public function; see the package's docstring."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ PLANS = 256
 
 
 class Overloads:
-    """The signatures of one function and the calls of it that were seen.
+    """The signatures of one function, and the plans for the calls seen so far.
+
+    Calling it raises PyTorch's TypeError if no signature takes the arguments.
 
     Args:
-        name: as it stands in errors. entries: (signature, wrapper) or (signature, wrapper, wrapper for out=),
-        in the order of trial. method: the first value is `self`, which errors and positions leave out. Every
-        signature must have a `self`;
-            `out` is no parameter of a method, as in PyTorch. exact: signatures are schemas to the letter (`Signature`).
+        name: the name in errors.
+        entries: (parameters, wrapper) or (parameters, wrapper, wrapper for out=), in the order of trial.
+        method: the first value is `self`, which errors and positions leave out. Every signature must have a `self`;
+            `out` is no parameter of a method, as in PyTorch.
+        exact: signatures are schemas to the letter; see `Signature`.
 
     Attributes:
-        public: the plain function that users hold.
-
-    Calling it raises TypeError in PyTorch's words if no signature takes the arguments.
+        public: the plain function that users call.
     """
 
     __slots__ = ("name", "entries", "method", "exact", "public", "plans", "_signatures")
@@ -55,13 +56,13 @@ class Overloads:
         raise self.complaint(args, kwargs)
 
     def complaint(self, args, kwargs) -> Exception:
-        """The error for arguments that no signature takes."""
+        """Return the error for arguments that no signature takes."""
         from .errors import explain
 
         return explain(self, args, kwargs)
 
     def learn(self, key, args, kwargs):
-        """The plan for calls like this one, remembered under `key` unless no signature takes them."""
+        """Return the plan for calls like this one, remembered under `key` unless no signature takes them."""
         args = [value for value in args if value is not MISSING]
         classes = tuple(map(type, (*args, *kwargs.values())))
         plans = []
@@ -106,21 +107,20 @@ class Overloads:
 
 
 def overloaded_function(name: str, entries, doc: str | None = None, module: str = "gradloom"):
-    """A plain function over the entries, for a namespace. Its `__wrapped__` is the `Overloads`."""
+    """Return a plain function over the entries, for a namespace. Its `__wrapped__` is the `Overloads`."""
     return _public(Overloads(name, entries), name, doc, module)
 
 
 def overloaded_method(name: str, entries, doc: str | None = None, module: str = "gradloom"):
-    """A plain function over the entries that is to be an attribute of Tensor; `self` comes first."""
+    """Return a plain function over the entries, for an attribute of Tensor; `self` comes first."""
     return _public(Overloads(name, entries, method=True), f"Tensor.{name}", doc, module)
 
 
 def _public(overloads, qualified_name, doc, module):
     call, find, learn = overloads.__call__, overloads.plans.get, overloads.learn
 
-    # The usual shapes of a call each have their own key, made of no more than the call needs; all others, and
-    # those whose plan gives up, go to Overloads.__call__. Giving up twice is harmless: a plan converts before
-    # it calls.
+    # The usual shapes of a call have keys of their own, as short as possible. All other calls, and those whose plan
+    # raises Fallback, go to Overloads.__call__. Trying a plan twice is harmless: it converts before it calls.
     def function(a=MISSING, b=MISSING, c=MISSING, /, *rest, **kwargs):
         if not kwargs:
             if not rest:

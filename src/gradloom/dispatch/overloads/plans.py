@@ -1,4 +1,4 @@
-"""A signature meets the classes of a call: which converters apply, and the closure that makes the call."""
+"""Bind a signature to the classes of a call: choose converters and make the closure that calls the wrapper."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from .types import accept_varargs, alone, is_wrap, keep
 
 
 class Bound:
-    """A signature with, for each argument that was passed, where its value is and what converts it.
+    """A signature with the source and the converter of each argument that was passed.
 
-    sources: {parameter: index, or slice}. moves: (slot or None for out, index or slice, converter). total:
-    whether the classes alone prove that the call fits. overridden: whether an argument has an override.
-    rearranged: whether values stood elsewhere (see `guard`).
+    Attributes:
+        sources: {parameter: index or slice of its values}.
+        moves: (slot or None for out, index or slice, converter).
+        total: whether the classes alone prove that the call fits.
+        overridden: whether an argument has an override.
+        rearranged: whether values were passed elsewhere or left out; see `guard`.
     """
 
     __slots__ = ("signature", "sources", "moves", "total", "overridden", "rearranged")
@@ -26,7 +29,7 @@ class Bound:
         self.overridden = self.rearranged = False
 
     def normalise(self, values) -> tuple[list, object]:
-        """The wrapper's arguments in schema order, and out (or None)."""
+        """Return the wrapper's arguments in schema order, and out or None."""
         arguments, out = self.signature.template.copy(), None
         for slot, source, convert in self.moves:
             value = convert(values[source])
@@ -38,7 +41,7 @@ class Bound:
 
 
 def bind(signature: Signature, count: int, names, classes) -> Bound | None:
-    """What the signature makes of `count` positional values and then `names`, of these classes; or None."""
+    """Bind `count` positional values, then those of `names`, of these classes; None if they do not fit."""
     sources = signature.assign(count, names, classes)
     if isinstance(sources, Misfit):
         return None
@@ -56,7 +59,7 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
     wraps = [is_wrap(convert) for _, _, convert in bound.moves]
     if sum(wraps) > 1 and sum(wraps) == sum(p.type.base == "Tensor|number" for p in sources):
         bound.moves = [
-            (slot, source, types.lone_number if wrap else convert)  # no tensor gives them its dtype
+            (slot, source, types.lone_number if wrap else convert)  # numbers only: no tensor to give a dtype
             for (slot, source, convert), wrap in zip(bound.moves, wraps, strict=True)
         ]
     bound.overridden = any(cls is not types.Tensor and overrides(cls) for cls in classes)
@@ -64,19 +67,19 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
 
 
 def accept(parameter, source, classes):
-    """The converter for the parameter's value, or None; see `types`."""
+    """Return the converter for the parameter's value, or None; see `types`."""
     if type(source) is slice:
         return accept_varargs(classes[source])
     return parameter.type.accept(classes[source])
 
 
 # --- plans --------------------------------------------------------------------------------------------------
-# A plan takes the values one by one; the public function may pass up to three, filled up with MISSING, so the
-# plan of a call with fewer takes, and ignores, the rest.
+# A plan takes the values one by one. The public function passes three, filled up with MISSING, so a plan for fewer
+# values ignores the rest.
 
 
 def make_plan(bound: Bound):
-    """The fastest closure for this call."""
+    """Return the fastest closure for this call."""
     if bound.overridden:
         return _overridden
     wrapper, template = bound.signature.wrapper, bound.signature.template
@@ -131,7 +134,7 @@ def _plan_of_3(wrapper, first, second, third, tail):
 
 
 def _varargs_plan(wrapper, moves, template):
-    """x.view(2, 3) or zeros(2, 3): after at most a self, all values are one list."""
+    """Return a plan for x.view(2, 3) or zeros(2, 3): after at most a self, all values form one list."""
     slot, source, convert = moves[-1]
     count = source.stop
     if convert is keep and source.start == slot == 1 == len(template) - 1:
@@ -144,7 +147,7 @@ def _varargs_plan(wrapper, moves, template):
 
 
 def _plan_of_many(wrapper, converters, tail):
-    """More than three values that stand as the wrapper takes them."""
+    """Return a plan for more than three values in the wrapper's order."""
     converted = [(place, convert) for place, convert in enumerate(converters) if convert]
 
     def plan(*values):
@@ -157,7 +160,7 @@ def _plan_of_many(wrapper, converters, tail):
 
 
 def _general_plan(wrapper, moves, template):
-    """Values in any order, with defaults between them."""
+    """Return a plan for values in any order, with defaults between them."""
     kept = [(slot, source) for slot, source, convert in moves if convert is keep]
     converted = [move for move in moves if move[2] is not keep]
 
@@ -185,7 +188,7 @@ def _plan_with_out(bound):
 
 
 def in_turn(plans):
-    """The plan that tries several: a value decides between them."""
+    """Return a plan that tries several until the values fit one."""
     first, *others = plans
 
     def plan(*values):

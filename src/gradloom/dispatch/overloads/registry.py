@@ -1,7 +1,4 @@
-"""What the parser is told from outside: the tensor class, dtypes, hooks; and what follows from it.
-
-Tensor, dtype and device are not importable from here, so `register_types` supplies them.
-"""
+"""Types and hooks that the parser cannot import, such as Tensor and dtype; `register_types` supplies them."""
 
 from __future__ import annotations
 
@@ -19,13 +16,14 @@ MISSING = _Missing()  # "not passed", where None is a value
 
 
 class Fallback(Exception):
-    """A remembered decision cannot finish this call. Never leaves the parser that remembered it."""
+    """A plan cannot finish this call. Never leaves the parser that has the plan."""
 
 
 class Mismatch(Fallback):
-    """The value is not what its class promised.
+    """A value does not fit although its class does.
 
-    text: None, or the whole error, with {function}, {argument} and {index} to be filled in.
+    Args:
+        text: None, or the whole error with placeholders {function}, {argument} and {index}.
     """
 
     def __init__(self, text: str | None = None):
@@ -34,11 +32,11 @@ class Mismatch(Fallback):
 
 
 class Overridden(Fallback):
-    """An argument's class answers calls itself, by `__torch_function__`."""
+    """An argument overrides functions by `__torch_function__`."""
 
 
 class _Types:
-    """Everything that is bound late."""
+    """Late-bound types and hooks."""
 
     Tensor: type = type("Unregistered", (), {})
     dtype: type | None = None
@@ -49,9 +47,9 @@ class _Types:
     storages: tuple[type, ...] = ()  # classes, once gradloom.storage is imported
     python_dtypes: dict = {}  # float -> float64 ..., for dtype=float
     constants: dict = {}  # names that schemas use as defaults: long, contiguous_format
-    disabled_torch_function: Any = None  # a `__torch_function__` that means: treat me as a plain tensor
+    disabled_torch_function: Any = None  # the `__torch_function__` of classes without overrides
     wrapped_number: Any = None  # number -> Tensor that promotes weakly
-    lone_number: Any = None  # the same where it meets numbers only
+    lone_number: Any = None  # the same among numbers only
     handle_torch_function: Any = None  # (overloads, args, kwargs) -> result
 
 
@@ -60,7 +58,7 @@ plain_classes: set[type] = set()  # tensor classes without an override; emptied 
 
 
 def register_types(**bindings) -> dict:
-    """Bind what this module cannot import; returns the previous bindings, with which a test can restore them.
+    """Bind the types and hooks; return the previous bindings, so that a test can restore them.
 
     Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float:
     float64, ...}; constants {"long": int64, "contiguous_format": ...}; disabled_torch_function;
@@ -80,10 +78,10 @@ def register_types(**bindings) -> dict:
 
 
 def overrides(cls: type) -> bool:
-    """Whether objects of this class, which are no tensors, answer calls by a `__torch_function__`.
+    """Return whether a class other than Tensor's subclasses overrides functions by `__torch_function__`.
 
-    Nobody does as long as no `handle_torch_function` is registered. Subclasses of Tensor are asked before the parser is
-    reached, and here they are tensors; see Note [Torch functions].
+    False as long as no `handle_torch_function` is registered. Overrides of Tensor's subclasses are called before the
+    parser is reached; see Note [Torch functions].
     """
     function = getattr(cls, "__torch_function__", None)
     if function is None or types.handle_torch_function is None or issubclass(cls, types.Tensor):
@@ -92,7 +90,7 @@ def overrides(cls: type) -> bool:
 
 
 def learn_plain(cls: type) -> bool:
-    """Add a tensor class without an override to `plain_classes`; whether it was new there."""
+    """Add a tensor class without an override to `plain_classes`; return whether it was new."""
     if cls in plain_classes:
         return False
     if len(plain_classes) >= 1000:
@@ -102,7 +100,7 @@ def learn_plain(cls: type) -> bool:
 
 
 def type_name(cls: type) -> str:
-    """The class's name as PyTorch's errors print it: with its module only if the class is written in C."""
+    """Return a class's name as PyTorch's errors print it: with its module only if the class is written in C."""
     for name in ("dtype", "device", "layout", "memory_format", "Generator"):
         if cls is getattr(types, name):
             return f"torch.{name}"

@@ -1,4 +1,4 @@
-"""One signature of an overloaded function, and which value goes to which parameter."""
+"""The signature of one overload: assigns the values of a call to parameters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Parameter:
         return float(default) if base == "float" else default
 
     def goes_by(self, name: str, names, exact: bool = False) -> bool:
-        """Whether `name` means it: an alias does not if the parameter's own name is among `names`, too."""
+        """Return whether `name` means it; an alias does not if the parameter's own name is among `names`, too."""
         return name == self.name or (not exact and name in _ALIASES.get(self.name, ()) and self.name not in names)
 
     def __str__(self):
@@ -56,10 +56,13 @@ class Parameter:
 
 
 class Misfit:
-    """Why a signature cannot take so many positional and such keyword arguments.
+    """The reason why a signature cannot take so many positional and such keyword arguments.
 
-    text: PyTorch's, after 'f()'. sources: what could be assigned. keywords: names that have no place.
-    missing: names of required parameters without a value.
+    Attributes:
+        text: PyTorch's message after 'f()'.
+        sources: the assignments that were possible.
+        keywords: names without a parameter.
+        missing: names of required parameters without a value.
     """
 
     __slots__ = ("text", "sources", "keywords", "missing")
@@ -69,15 +72,15 @@ class Misfit:
 
 
 class Signature:
-    """Parameters in schema order with the wrapper that they are for.
+    """A wrapper's parameters in schema order.
 
-    A method's first value is always its `self`, wherever the schema has it; it is not among `shown`, the
-    parameters that a caller passes and errors count and name. `varargs` is the parameter that takes integers
-    one by one, if any. An `exact` signature is a schema to the letter, as objects of gradloom.ops take it: `self`
-    goes by that name, nothing has a second one, integers come in a list, and `out` is a parameter as any other.
+    A method's first value is always its `self`, wherever the schema has it; `shown`, the parameters that errors count
+    and name, leaves it out. `varargs` is the parameter that takes integers one by one, if any. An `exact` signature is
+    a schema to the letter, as objects of gradloom.ops take it: `self` has that name, there are no aliases, integers are
+    passed in a list, and `out` is an ordinary parameter.
 
     Args:
-        parameters: as `gradloom.schema.parameters` gives them.
+        parameters: from `gradloom.schema.parameters`.
     """
 
     __slots__ = (
@@ -119,9 +122,9 @@ class Signature:
         self.template = [None if p.default is REQUIRED else p.default for p in parameters if p.slot is not None]
 
     def assign(self, count: int, names, classes) -> dict | Misfit:
-        """{parameter: index of its value, or the slice of those that varargs take}, or what is wrong.
+        """Return {parameter: index of its value, or slice of varargs}, or a Misfit.
 
-        `count` values come by position (a method's self included), then one for each of `names`.
+        `count` values are passed by position (a method's self included), then one for each of `names`.
         """
         sources: dict = dict(zip(self.positional, range(count), strict=False))
         if self.varargs in sources and not issubclass(classes[self.offset], (tuple, list)):
@@ -150,7 +153,7 @@ class Signature:
         return sources
 
     def too_many(self, count: int) -> str:
-        """What is said of so many positional values."""
+        """Return PyTorch's message for so many positional values."""
         given, least, most = count - self.offset, self.least_positional, self.most_positional
         takes = (
             f"{most} positional argument{'s' * (most != 1)}"
@@ -175,7 +178,7 @@ def _takes_number(type_: ArgumentType) -> bool:
 
 
 def _goes_before(one: Signature, other: Signature) -> bool:
-    """Whether `one` comes first: it takes tensors where `other` takes numbers, or less of the same."""
+    """Return whether `one` is tried first: it takes tensors where `other` takes numbers, or fewer parameters."""
     mine, theirs = _of_schema(one), _of_schema(other)
     differs = False
     for a, b in zip(mine, theirs, strict=False):
@@ -191,7 +194,7 @@ def _of_schema(signature: Signature) -> list[Parameter]:
 
 
 def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
-    """The given order, but a tensor before a number, for which a 0-dim tensor would pass."""
+    """Sort signatures: a tensor goes before a number, for which a 0-dim tensor would pass."""
     found: list[Signature] = []
     for signature in signatures:
         later = [i for i, placed in enumerate(found) if _goes_before(signature, placed)]

@@ -1,9 +1,9 @@
-"""What an argument of each schema type may be, and what it becomes before a wrapper sees it.
+"""The values that each schema type accepts, and their conversion for the wrapper.
 
-`ArgumentType.accept(cls)` answers for a *class*, so that `parser.py` can decide a call once for all arguments
-of these classes. The answer is None (no such argument), or (converter, total): the converter makes the
-normalised value (`keep` returns it unchanged), and unless `total` it may still raise `Mismatch` after a look
-at the value: a list whose elements are not integers, a tensor that is no scalar.
+`ArgumentType.accept(cls)` decides for a *class*, so that one plan serves all arguments of that class. It returns None
+if no value of the class fits, or (converter, total). The converter makes the normalised value (`keep` returns it
+unchanged). Unless `total`, it raises `Mismatch` for values that do not fit: a list whose elements are not integers, a
+tensor that is not a scalar.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEEP = keep, True
 
 
 # --- one value ----------------------------------------------------------------------------------------------
-# Each function takes a class and gives (converter, total) or None.
+# Each function maps a class to (converter, total) or None.
 
 
 def _tensor(cls):
@@ -49,7 +49,7 @@ def _tensor_or_number(cls):
 
 
 def is_wrap(converter) -> bool:
-    """Whether a converter makes a tensor of a number."""
+    """Return whether a converter makes a tensor of a number."""
     return converter is types.wrapped_number or getattr(converter, "makes_tensor", False)
 
 
@@ -67,7 +67,7 @@ def _python_number(cls):
 
 
 def _zero_dim(kinds, convert):
-    """A converter of 0-dim tensors that require no gradient; `kinds` are NumPy's letters, V is bfloat16's."""
+    """Return a converter of 0-dim tensors without gradient; `kinds` are NumPy's letters, V is bfloat16's."""
 
     def converter(tensor):
         array = tensor._array
@@ -149,12 +149,11 @@ def _registered(name):
 
 
 # --- sequences ----------------------------------------------------------------------------------------------
-# PyTorch decides by the first element whether a list is meant, and complains about a later one by its
-# position.
+# PyTorch decides by the first element whether a list fits, and reports a later one by its position.
 
 
 def ints(values) -> tuple[int, ...]:
-    """A list of integers. A bool is one anywhere but first, as in PyTorch."""
+    """Convert a list of integers. A bool is one anywhere but first, as in PyTorch."""
     if values and type(values[0]) is bool:
         raise Mismatch
     if type(values) is tuple:
@@ -184,7 +183,7 @@ def ints(values) -> tuple[int, ...]:
 
 
 def _each(accept_element, noun):
-    """A converter of lists whose elements are of one scalar type."""
+    """Return a converter of lists whose elements are of one scalar type."""
 
     def convert(values):
         found = []
@@ -250,7 +249,7 @@ def alone(value):
 
 
 def _one_or_more(sequence, accept_one, size):
-    """A list for which a single value may stand, repeated: int[2]."""
+    """Accept a list, or a single value that is repeated: int[2]."""
 
     def accept(cls):
         if (found := sequence(cls)) or cls is bool:
@@ -266,14 +265,14 @@ def _one_or_more(sequence, accept_one, size):
 
 
 def _index(cls):
-    """What may be an element of a list of integers: whatever `operator.index` takes."""
+    """Accept an element of a list of integers: whatever `operator.index` takes."""
     if cls is int:
         return KEEP
     return (lambda value: ints((value,))[0], False) if hasattr(cls, "__index__") or overrides(cls) else None
 
 
 def accept_varargs(classes):
-    """The answer of `accept`, for integers passed one by one: x.view(2, 3)."""
+    """Return the result of `accept` for integers passed one by one: x.view(2, 3)."""
     if all(cls is int for cls in classes):
         return KEEP
     return (ints, False) if _index(classes[0]) and classes[0] is not bool else None
@@ -303,8 +302,15 @@ _KINDS: dict[str, tuple] = {
 class ArgumentType:
     """One type of the schema language, such as `int[2]?`.
 
-    base, size (None: no list, 0: a list of any length), optional, display (PyTorch's name for it).
-    exact: no tensor may stand for a Scalar, which the parser of Python functions lets pass and a schema does not.
+    Args:
+        text: without annotation.
+        exact: no tensor may stand for a Scalar; PyTorch's parser of Python functions lets it pass, schemas do not.
+
+    Attributes:
+        base: `int`.
+        size: None if it is no list, 0 for a list of any length.
+        optional: whether None fits.
+        display: PyTorch's name in errors.
     """
 
     __slots__ = ("base", "size", "optional", "display", "_accept")
@@ -330,10 +336,10 @@ class ArgumentType:
             self._accept = _one_or_more(self._accept, _index if self.base == "int" else accept_one, self.size)
 
     def accept(self, cls: type):
-        """(converter, total) for arguments of this class, or None if there are none."""
+        """Return (converter, total) for arguments of this class, or None if none fits."""
         if cls is _NONE:
             return KEEP if self.optional else None
-        # PyTorch lets an object with an override stand for any tensor or number: its answer is what counts
+        # in PyTorch an object with an override may stand for any tensor or number
         return KEEP if self.base in _OVERRIDABLE and overrides(cls) else self._accept(cls)
 
 
