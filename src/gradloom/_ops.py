@@ -1,4 +1,4 @@
-"""The classes of operators as objects, where code written for PyTorch looks for them."""
+"""Expose the classes of operator objects and `ops` under PyTorch's private name `torch._ops`."""
 
 from __future__ import annotations
 

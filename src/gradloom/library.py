@@ -1,4 +1,4 @@
-"""Operators of your own, from Python functions: opaque for autograd, vmap and modes, with a schema and a derivative.
+"""Custom operators from Python functions: opaque for autograd, vmap and modes, with a schema and a derivative.
 
     @gradloom.library.custom_op("mylib::numpy_sin", mutates_args=())
     def numpy_sin(x: Tensor) -> Tensor:
@@ -7,7 +7,7 @@
     numpy_sin.register_autograd(backward, setup_context=setup_context)
     gradloom.ops.mylib.numpy_sin(x)
 
-An operator that is made of others needs none of this, and one that can be said in YAML gets more from
+A function made of differentiable operators needs none of this, and an operator that YAML can express gets more from
 `gradloom.ops.define`: forward mode, second derivatives, in-place and out variants.
 """
 
@@ -43,21 +43,21 @@ __all__ = [
     "register_vmap",
 ]
 
-_defining: set[str] = set()  # namespaces that a Library of kind DEF has
+_defining: set[str] = set()  # namespaces with a Library of kind DEF
 
 
 class Library:
-    """Defines operators of a namespace and registers kernels, until it is collected or `_destroy()` is called.
+    """A set of operators and kernels, registered until it is garbage-collected or `_destroy()` is called.
 
     Args:
         ns: the namespace: gradloom.ops.<ns>.
-        kind: "DEF" for the one that defines the namespace, "FRAGMENT" for more of it, "IMPL" for kernels of operators
-            that are defined elsewhere.
-        dispatch_key: what kernels are registered for unless `impl` says otherwise.
+        kind: "DEF" to define the namespace, "FRAGMENT" to extend it, "IMPL" to register kernels of operators that are
+            defined elsewhere.
+        dispatch_key: the default of `impl`.
 
     Raises:
         ValueError: for another kind, and for the namespace `prim`.
-        RuntimeError: if there is another Library of kind DEF for the namespace.
+        RuntimeError: if the namespace has another Library of kind DEF.
     """
 
     ns: str
@@ -92,7 +92,7 @@ class Library:
             The operator's name, without the namespace.
 
         Raises:
-            RuntimeError: for a schema that is none, an operator that is there, or a Library of kind IMPL.
+            RuntimeError: if the text is not a schema, the operator exists, or the Library is of kind IMPL.
         """
         if self.kind == "IMPL":
             raise RuntimeError(
@@ -114,20 +114,20 @@ class Library:
         with_keyset: bool = False,
         allow_override: bool = False,
     ) -> None:
-        """Register a kernel of an operator, which may be defined later.
+        """Register a kernel; its operator may be defined later.
 
         Args:
-            op_name: its name, with the overload (`foo.bar`), or the operator's object.
-            fn: the kernel; it takes the operator's arguments. Those that stand at their defaults are not passed.
+            op_name: the operator's name with the overload (`foo.bar`), or its object.
+            fn: the kernel; it takes the operator's arguments, without those equal to their defaults.
             dispatch_key: 'CPU', 'CompositeExplicitAutograd' (for all devices), 'CompositeImplicitAutograd' (made of
-                differentiable operators, and the default), 'Autograd' (what records history), 'Meta' (shapes).
-            with_keyset: whether `fn` takes a set of dispatch keys first, which there is none of: only False.
-            allow_override: has no effect: a kernel that is there already is replaced, with a warning.
+                differentiable operators; the default), 'Autograd' (records history), 'Meta' (shapes).
+            with_keyset: only False: there are no sets of dispatch keys.
+            allow_override: has no effect: an existing kernel is replaced with a warning.
 
         Raises:
             RuntimeError: for another dispatch key.
-            TypeError: for what is no function.
-            NotImplementedError: for operators of gradloom's own, and for with_keyset.
+            TypeError: if `fn` is not callable.
+            NotImplementedError: for built-in operators, and for with_keyset.
         """
         if with_keyset:
             raise NotImplementedError("gradloom has no sets of dispatch keys: register a kernel without with_keyset")
@@ -142,7 +142,7 @@ class Library:
         register_fake(f"{self.ns}::{op_name}", fn)
 
     def _destroy(self) -> None:
-        """Take back what this library defined and registered. Twice does nothing."""
+        """Undo the definitions and registrations of this library. Idempotent."""
         self._finalizer()
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ def _take_back(undo: list[Callable[[], None]]) -> None:
 
 @contextmanager
 def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """A Library that is taken back at the end of the block."""
+    """Yield a Library that is destroyed at the end of the block."""
     library = Library(*args, **kwargs)
     try:
         yield library
@@ -164,7 +164,7 @@ def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
         library._destroy()
 
 
-_kept: list[Library] = []  # libraries of the functions below, which last as long as the process
+_kept: list[Library] = []  # libraries of the functions below; they last as long as the process
 
 
 def _library(lib: Library | None, namespace: str, kind: str = "FRAGMENT") -> Library:
@@ -178,15 +178,15 @@ def define(qualname: Any, schema: Any, *, lib: Library | None = None, tags: Any 
     """Define an operator, without a kernel.
 
     Args:
-        qualname: `mylib::foo`; or a Library, then the function is a decorator of the operator's kernel.
+        qualname: `mylib::foo`; with a Library instead, return a decorator for the operator's kernel.
         schema: `(Tensor x, int n=2) -> Tensor`.
-        lib: the Library whose end is the operator's; it stays by default.
+        lib: the Library that owns the operator; without one it stays registered.
         tags: members of gradloom.Tag.
-        alias_analysis: as for `Library.define`, where a Library is given.
+        alias_analysis: as for `Library.define`; only with a Library.
 
     Raises:
         ValueError: for a name without a namespace, or a schema with a name.
-        RuntimeError: if the operator is there already.
+        RuntimeError: if the operator exists.
     """
     if isinstance(qualname, Library):
 
@@ -209,14 +209,14 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
     """Register a kernel; a decorator without `func`.
 
     Args:
-        qualname: `mylib::foo`; or a Library, and then the operator's name as `types` and a dispatch key as `func`.
+        qualname: `mylib::foo`; or a Library, with the operator's name as `types` and a dispatch key as `func`.
         types: "cpu", "default" for all devices, a dispatch key, or several of them.
         func: the kernel; see `Library.impl`.
-        lib: the Library whose end is the kernel's; it stays by default.
+        lib: the Library that owns the kernel; without one it stays registered.
 
     Raises:
-        RuntimeError: for a type that is no device.
-        TypeError: for what is no function.
+        RuntimeError: for an unknown device type.
+        TypeError: if `func` is not callable.
     """
     if isinstance(qualname, Library):
 
@@ -258,7 +258,7 @@ def register_kernel(
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         device_types: "cpu", or several; None for all devices.
         func: the kernel.
-        lib: the Library whose end is the kernel's.
+        lib: the Library that owns the kernel.
     """
     custom = _custom(op)
     if custom is not None:
@@ -267,16 +267,16 @@ def register_kernel(
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
-    """Let autocast convert an operator's floating tensors (but float64) before it is called.
+    """Let autocast convert an operator's floating tensors, except float64, before the call.
 
     Args:
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         device_type: "cpu"; "cuda" has no effect.
         cast_inputs: the dtype.
-        lib: the Library whose end is the registration's.
+        lib: the Library that owns the registration.
 
     Raises:
-        ValueError: for what is no device.
+        ValueError: for an unknown device type.
         RuntimeError: if there is no such operator.
     """
     if device_type not in ("cpu", "cuda"):
@@ -293,17 +293,17 @@ def register_autograd(
     setup_context: Callable[..., Any] | None = None,
     lib: Library | None = None,
 ) -> None:
-    """Give an operator of a library a derivative; see `CustomOpDef.register_autograd`.
+    """Register a derivative for an operator of a library; see `CustomOpDef.register_autograd`.
 
     Args:
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         backward: `backward(ctx, *grads)`, a gradient for each argument.
-        setup_context: `setup_context(ctx, inputs, output)`, which keeps on `ctx` what backward needs.
-        lib: the Library whose end is the derivative's.
+        setup_context: `setup_context(ctx, inputs, output)` saves on `ctx` what backward needs.
+        lib: the Library that owns the derivative.
 
     Raises:
         RuntimeError: if there is no such operator, or it writes to its arguments.
-        NotImplementedError: for operators of gradloom's own.
+        NotImplementedError: for built-in operators.
     """
     custom = _custom(op)
     if custom is not None:
@@ -335,12 +335,12 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """Say how shape and dtype of an operator's results follow from its arguments; a decorator without `func`.
+    """Register a function that computes shape and dtype of an operator's results; a decorator without `func`.
 
     Args:
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         func: takes the operator's arguments and returns tensors of the right shape and dtype; `opcheck` compares.
-        lib: the Library whose end is the registration's.
+        lib: the Library that owns the registration.
         allow_override: has no effect: a later function replaces an earlier one.
 
     Raises:
@@ -356,12 +356,12 @@ def register_fake(
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None) -> Any:
-    """Say what an operator makes of batches, for vmap; a decorator without `func`.
+    """Register a batching rule for vmap; a decorator without `func`.
 
     Args:
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         func: `func(info, in_dims, *args)` returns the results and their batch dimensions.
-        lib: the Library whose end is the registration's.
+        lib: the Library that owns the registration.
 
     Raises:
         RuntimeError: if there is no such operator.
@@ -378,13 +378,13 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
 def register_torch_dispatch(
     op: Any, torch_dispatch_class: type, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
 ) -> Any:
-    """Say what becomes of an operator's calls that a subclass or a mode sees; a decorator without `func`.
+    """Register a rule for an operator's calls that a subclass or a mode intercepts; a decorator without `func`.
 
     Args:
         op: `mylib::foo`, the operator's object, or a CustomOpDef.
         torch_dispatch_class: a Tensor subclass with `__torch_dispatch__`, or a TorchDispatchMode.
         func: `func(mode, func, types, args, kwargs)` for a mode, `func(func, types, args, kwargs)` for a subclass.
-        lib: the Library whose end is the registration's.
+        lib: the Library that owns the registration.
 
     Raises:
         RuntimeError: if there is no such operator.
@@ -401,7 +401,7 @@ def register_torch_dispatch(
 
 
 def _set(operator: LibraryOperator, name: str, value: Any, lib: Library | None) -> None:
-    """Set what an operator has one of; a Library takes it back at its end."""
+    """Set an attribute of an operator; a Library undoes it when it is destroyed."""
     setattr(operator, name, value)
     if lib is not None:
         lib._undo.append(lambda: setattr(operator, name, None) if getattr(operator, name) is value else None)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class NamedResult(tuple):
-    """Base of the results of operators that return several named tensors."""
+    """Base class of results with several named tensors."""
 
     __slots__ = ()
     _fields: tuple = ()
@@ -29,7 +29,7 @@ class NamedResult(tuple):
 
 
 def result_class(name: str, fields: tuple) -> type:
-    """The class of the results of operator `name`, one per name and fields."""
+    """Return the class of an operator's results, one per name and fields."""
     found = globals().get(name)
     if found is not None and getattr(found, "_fields", None) == fields:
         return found

@@ -1,1 +1,1 @@
-"""What gradloom.library is made of: operators that Python functions compute, registered at run time."""
+"""The parts of gradloom.library: operators computed by Python functions, registered at run time."""

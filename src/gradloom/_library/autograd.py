@@ -1,4 +1,4 @@
-"""How operators of libraries record their history: by what register_autograd was given, or with a warning."""
+"""History of operators of libraries: a formula from register_autograd, or a node that warns in backward."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Formula:
     """The derivative of an operator.
 
     Args:
-        operator: what it belongs to.
+        operator: its operator.
         overload: the operator object that errors name.
-        backward: `backward(ctx, *grads)`; None for one that says in backward that there is none.
-        setup_context: `setup_context(ctx, inputs, output)`, where the operator has keyword-only arguments
+        backward: `backward(ctx, *grads)`; None to raise in backward.
+        setup_context: `setup_context(ctx, inputs, output)`, or, for an operator with keyword-only arguments,
             `setup_context(ctx, inputs, keyword_only_inputs, output)`; None if backward needs nothing.
     """
 
@@ -59,7 +59,7 @@ class Formula:
         )
 
     def record(self, values: tuple[Any, ...], below: Callable[..., Any]) -> Any:
-        """What `below(*values)` computes, with this as its history."""
+        """Return the result of `below(*values)` with this formula as its history."""
         flags = state.flags
         if flags & GRAD_OFF or not any(t.requires_grad for t in tensors_of(values)):
             state.flags = flags | GRAD_OFF
@@ -106,9 +106,10 @@ class Formula:
 
 
 class _Recorded:
-    """One call on its way through the Function.
+    """A call in progress.
 
-    lengths, returned: for each argument and each result, how many elements it has if it is a list, else None.
+    Attributes:
+        lengths, returned: for each argument and each result, the number of elements of a list, else None.
     """
 
     __slots__ = ("values", "below", "lengths", "several", "returned")
@@ -123,7 +124,7 @@ class _Recorded:
 
 
 def _flatten(values: Any) -> tuple[list[Any], list[int | None]]:
-    """Values with the tensors of lists one by one, and for each value the length of its list, or None."""
+    """Return values with lists of tensors flattened, and for each value the length of its list, or None."""
     leaves: list[Any] = []
     lengths: list[int | None] = []
     for value in values:
@@ -137,7 +138,7 @@ def _flatten(values: Any) -> tuple[list[Any], list[int | None]]:
 
 
 def _unflatten(leaves: Any, lengths: list[int | None]) -> list[Any]:
-    """The values again, from as many leaves."""
+    """Undo `_flatten`."""
     found: list[Any] = []
     start = 0
     for n in lengths:
@@ -151,10 +152,10 @@ def _unflatten(leaves: Any, lengths: list[int | None]) -> list[Any]:
 
 
 def _same_structure(found: tuple[Any, ...], lengths: list[int | None]) -> list[Any]:
-    """The gradients that backward returned, one by one.
+    """Return the gradients of backward, with lists flattened.
 
     Raises:
-        RuntimeError: unless there is one for each argument, and a list of as many for a list.
+        RuntimeError: unless there is one for each argument, and a list of the same length for a list.
     """
     leaves: list[Any] = []
     fits = len(found) >= len(lengths) and all(g is None for g in found[len(lengths) :])
@@ -180,7 +181,7 @@ def _row(n: int) -> str:
 
 
 class WarnNotImplemented(Node):
-    """The history of results whose operator has no derivative: backward stops here, with a warning."""
+    """The node of an operator without a derivative: backward warns and stops here."""
 
     operator = ""
 
@@ -190,7 +191,7 @@ class WarnNotImplemented(Node):
 
 
 def warn_in_backward(name: str, values: tuple[Any, ...], below: Callable[..., Any]) -> Any:
-    """What `below(*values)` computes, recorded as what it does; a backward pass that comes to it warns."""
+    """Return the result of `below(*values)` with the history of its own operations; backward through it warns."""
     found = below(*values)
     edges = [] if state.flags & GRAD_OFF else [e for t in tensors_of(values) if (e := gradient_edge(t)) is not NO_EDGE]
     given = {id(t) for t in tensors_of(values)}

@@ -1,4 +1,4 @@
-"""Custom operators: Python functions that are operators."""
+"""Custom operators, made of Python functions."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def custom_op(
     schema: str | None = None,
     tags: Sequence[Any] | None = None,
 ) -> Any:
-    """Make an operator of a function: opaque for autograd, transforms and modes, which do not look inside.
+    """Make an operator of a function; autograd, transforms and modes treat it as opaque.
 
         @gradloom.library.custom_op("mylib::numpy_sin", mutates_args=())
         def numpy_sin(x: Tensor) -> Tensor:
             return gradloom.from_numpy(np.sin(x.numpy(force=True)))
 
     Args:
-        name: `namespace::name`; it is gradloom.ops.<namespace>.<name> then. One of that name is replaced.
-        fn: the function; without it, what is returned takes it, as a decorator. It must not return an argument, nor
-            anything that shares memory with one.
+        name: `namespace::name`; the operator becomes gradloom.ops.<namespace>.<name> and replaces one of that name.
+        fn: the function; omit it to use a decorator. It must not return an argument, nor anything that shares memory
+            with one.
         mutates_args: the names of the arguments that it writes to; "unknown" for any.
-        device_types: for which devices it is the kernel, "cpu"; for all by default.
-        schema: `(Tensor x, *, int n=2) -> Tensor`; by default it is read from the annotations (`infer_schema`).
+        device_types: the devices that it is the kernel for, such as "cpu"; all by default.
+        schema: `(Tensor x, *, int n=2) -> Tensor`; by default inferred from the annotations (`infer_schema`).
         tags: members of gradloom.Tag.
 
     Returns:
-        A CustomOpDef, which is called as the function is.
+        A CustomOpDef, which is called like the function.
 
     Raises:
-        ValueError: for a name or annotations that are not of that form, or a schema that differs from mutates_args.
-        NotImplementedError: for keyword-only tensors, which could have no gradients.
+        ValueError: if the name or annotations are not of that form, or the schema differs from mutates_args.
+        NotImplementedError: if there are keyword-only tensors, which cannot have gradients.
     """
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
@@ -78,7 +78,7 @@ def _check_mutates(schema: str, text: str, mutates_args: str | Iterable[str]) ->
 
 
 class CustomOpDef:
-    """An operator that `custom_op` made; call it as the function that it was made of."""
+    """An operator that `custom_op` made; call it like its function."""
 
     def __init__(
         self,
@@ -119,12 +119,12 @@ class CustomOpDef:
         return self._opoverload(*args, **kwargs)
 
     def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Give the operator another kernel for some devices; a decorator without `fn`.
+        """Register another kernel for some devices; a decorator without `fn`.
 
         Args:
-            device_types: "cpu", or several; None for all that have none of their own. Kernels for devices that are not
-                here are kept and never called.
-            fn: the function; it takes and returns what the first one does.
+            device_types: "cpu", or several; None for all without a kernel of their own. Kernels for absent devices are
+                stored and never called.
+            fn: the function, with the signature of the first one.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,11 +146,11 @@ class CustomOpDef:
 
     @contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """Within this context the kernel that was registered for a device is on, or off: then the first one is called.
+        """Enable or disable a device's kernel within this context; while it is disabled, the first function is called.
 
         Args:
             device_type: "cpu".
-            enabled: on or off.
+            enabled: whether the kernel is called.
         """
         before = set(self._disabled)
         (self._disabled.discard if enabled else self._disabled.add)(device_type)
@@ -164,17 +164,16 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Give the operator a derivative.
+        """Register a derivative.
 
         Args:
             backward: `backward(ctx, *grads)` takes a gradient for each result and returns one for each argument, None
-                where there is none; for a list of tensors, a list. It should be made of operators, to be
-                differentiable itself.
-            setup_context: `setup_context(ctx, inputs, output)` keeps on `ctx` what backward needs. Where there are
-                keyword-only arguments it is `setup_context(ctx, inputs, keyword_only_inputs, output)`.
+                where there is none, and a list for a list of tensors. It should be made of differentiable operators.
+            setup_context: `setup_context(ctx, inputs, output)` saves on `ctx` what backward needs. With keyword-only
+                arguments it is `setup_context(ctx, inputs, keyword_only_inputs, output)`.
 
         Raises:
-            RuntimeError: for an operator that writes to its arguments.
+            RuntimeError: if the operator writes to its arguments.
         """
         if self._schema.is_mutable or self._schema._is_view_op():
             raise RuntimeError(
@@ -186,21 +185,21 @@ class CustomOpDef:
         self._operator.formula = Formula(self._operator, self._opoverload, backward, setup_context)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Say how shape and dtype of the results follow from the arguments.
+        """Register a function that computes shape and dtype of the results.
 
         Args:
-            fn: takes the operator's arguments and returns tensors of the right shape and dtype, whatever is in them.
+            fn: takes the operator's arguments and returns tensors of the right shape and dtype, with any values.
                 `opcheck` compares it with the kernel.
         """
         self._operator.fake = fn
         return fn
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Say what the operator makes of batches, for vmap; a decorator without `func`.
+        """Register a batching rule for vmap; a decorator without `func`.
 
         Args:
             func: `func(info, in_dims, *args)` returns the results and their batch dimensions (None where there is
-                none); `info.batch_size` and `info.randomness` are the size of the batch and vmap's randomness.
+                none); `info.batch_size` and `info.randomness` are the batch size and vmap's randomness.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,14 +209,14 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
-        """Let autocast convert the operator's floating tensors (but float64) before it is called.
+        """Let autocast convert the operator's floating tensors, except float64, before the call.
 
         Args:
-            device_type: "cpu"; another one has no effect.
+            device_type: "cpu"; "cuda" has no effect.
             cast_inputs: the dtype.
 
         Raises:
-            ValueError: for what is no device.
+            ValueError: if it is not a device.
         """
         if device_type not in ("cpu", "cuda"):
             raise ValueError(f"Unknown device type: {device_type}: autocast knows cpu and cuda")
@@ -225,7 +224,7 @@ class CustomOpDef:
             self._operator.autocast_dtype = cast_inputs
 
     def register_torch_dispatch(self, torch_dispatch_class: type, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Say what becomes of calls that a subclass or a mode sees; a decorator without `fn`.
+        """Register a rule for calls that a subclass or a mode intercepts; a decorator without `fn`.
 
         Args:
             torch_dispatch_class: a Tensor subclass with `__torch_dispatch__`, or a TorchDispatchMode.

@@ -1,4 +1,4 @@
-"""Schemas from the type annotations of functions."""
+"""Infer schemas from the type annotations of functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RETURNED = ("Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar")
 def infer_schema(
     prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str], op_name: str | None = None
 ) -> str:
-    """The schema that the type annotations of a function say.
+    """Return the schema of a function with type annotations.
 
     Args:
         prototype_function: a function with an annotation for each parameter and for what it returns. Parameters are
@@ -39,14 +39,14 @@ def infer_schema(
             (Sequence or list) of Tensor, Optional[Tensor], int, float, bool and Number. It returns Tensor,
             list[Tensor], int, float, bool, Number, a tuple of those, or None.
         mutates_args: the names of the arguments that it writes to; "unknown" for all tensors.
-        op_name: what is written before the parenthesis.
+        op_name: the name before the parenthesis.
 
     Returns:
-        For instance `(Tensor x, *, float scale=1.0) -> Tensor`.
+        The text, such as `(Tensor x, *, float scale=1.0) -> Tensor`.
 
     Raises:
-        ValueError: for a parameter without annotation, or one that schemas have no type for, and for a name in
-            mutates_args that is none of a tensor parameter.
+        ValueError: if a parameter has no annotation or one without a schema type, or mutates_args names anything but a
+            tensor parameter.
     """
     return _Inference(prototype_function, mutates_args).schema(op_name)
 
@@ -136,7 +136,7 @@ class _Inference:
 
 
 def type_word(annotation: Any) -> str | None:
-    """What a schema writes for an annotation; None if it has no word for it."""
+    """Return the schema type for an annotation, or None if there is none."""
     if isinstance(annotation, str):
         return None
     if annotation in _WORDS:

@@ -69,7 +69,7 @@ def fake_call(function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
 
 
 class OpCheckError(Exception):
-    """What opcheck raises for an operator that is not what it says."""
+    """Raised by opcheck if an operator differs from its schema or registrations."""
 
     __module__ = "gradloom.library"
 
@@ -84,26 +84,25 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, Any]:
-    """Check an operator with one set of arguments. It does not check that gradients are right: gradcheck does.
+    """Check an operator's registrations with one set of arguments; gradcheck checks its gradients.
 
     Args:
         op: an OpOverload, an operator with one overload, or a CustomOpDef.
-        args, kwargs: arguments for it, of which some require grad if it has a derivative.
-        test_utils: which checks, of
-            `test_schema` (results and arguments share memory only, and arguments are written to only, where the schema
-            says so), `test_autograd_registration` (results that require grad come from something that was registered
-            as a derivative), `test_faketensor` (what register_fake gave makes shapes and dtypes of the results; passed
-            over without one) and `test_backward` (there is a backward, if an argument requires grad). The names of
-            PyTorch's checks with its compiler are taken and mean `test_backward`.
+        args, kwargs: its arguments; some require grad if it has a derivative.
+        test_utils: the checks, of
+            `test_schema` (aliases and writes are those of the schema), `test_autograd_registration` (results that
+            require grad come from a registered derivative), `test_faketensor` (the function given to register_fake
+            returns the right shapes and dtypes; skipped without one) and `test_backward` (backward runs, if an
+            argument requires grad). The names of PyTorch's checks with its compiler mean `test_backward`.
         raise_exception: whether to raise at the first check that fails.
-        atol, rtol: have no effect: nothing is compiled, whose result would be compared.
+        atol, rtol: have no effect, since nothing is compiled.
 
     Returns:
-        For each check `"SUCCESS"`, or the exception.
+        For each check `"SUCCESS"` or the exception.
 
     Raises:
         OpCheckError: if a check fails and raise_exception is set.
-        ValueError: for what is no operator or no check.
+        ValueError: if `op` is not an operator, or a check does not exist.
     """
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not {*names} <= {*TESTS, *_COMPILED}:
@@ -134,7 +133,7 @@ def opcheck(
 
 
 def _copied(op: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments with copies of the tensors; what is written to is no leaf."""
+    """Return the arguments with copies of the tensors; those that are written to are not leaves."""
     written = {a.name for a in op._schema.arguments if a.is_write}
     names = [a.name for a in op._schema.arguments]
     values = [_copy(v, name in written) for v, name in zip(args, names, strict=False)]
@@ -151,7 +150,7 @@ def _copy(value: Any, written: bool) -> Any:
 
 
 def _named(op: OpOverload, args: Any, kwargs: Any) -> dict[str, list[Any]]:
-    """The tensors of each argument."""
+    """Return the tensors of each argument."""
     given = dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | dict(kwargs)
     return {name: list(tensors_of((value,))) for name, value in given.items()}
 

@@ -1,15 +1,15 @@
-"""An operator whose kernels are Python functions, each registered for a dispatch key.
+"""An operator whose kernels are Python functions, registered by dispatch key.
 
 Note [Library operators]
-What the generated wrapper is for an operator from YAML, a LibraryOperator is for one that gradloom.library defines: it
-is called with all arguments in the schema's order, hands the call to whoever wants to see it (Note [Interception]),
-records history, and calls a kernel. Its parts, from above:
+A LibraryOperator is for an operator of gradloom.library what the generated wrapper is for one from YAML: it takes all
+arguments in the schema's order, lets features intercept the call (Note [Interception]), records history, and calls a
+kernel. From the top:
 
     interception    profiler, vmap, autocast
-    autograd        the kernel of the key Autograd; or the formula that register_autograd gave (autograd.py); or
-                    nothing: then what the kernel does is recorded, and going backward through it warns
+    autograd        the kernel of the key Autograd; or the formula of register_autograd (autograd.py); or neither: then
+                    the kernel's operations are recorded, and backward through them warns
     Python          dispatch modes and __torch_dispatch__
-    kernel          that of CPU, CompositeExplicitAutograd or CompositeImplicitAutograd, the first there is
+    kernel          the first of CPU, CompositeExplicitAutograd and CompositeImplicitAutograd
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _excluded = _Excluded()
 
 
 class _AutoDispatchBelowAutograd:
-    """In this context operators of libraries skip their Autograd kernels, and nothing is recorded."""
+    """Context in which operators of libraries skip their Autograd kernels and record no history."""
 
     def __enter__(self) -> None:
         self._before = _excluded.autograd, state.flags
@@ -107,17 +107,17 @@ class LibraryCall(interception.Call):
 
 
 class LibraryOperator:
-    """What computes an overload that a library defined; see Note [Library operators].
+    """The implementation of an overload that a library defined; see Note [Library operators].
 
     Attributes:
         schema: its FunctionSchema.
         kernels: dispatch key -> function.
-        formula: what register_autograd gave, or None.
-        fake: the function that makes results without values, for opcheck.
-        vmap_rule: the function for batched arguments.
-        dispatch_rules: class of a subclass or mode -> function that answers in its place.
-        autocast_dtype: what autocast casts floating arguments to, or None.
-        is_custom: whether it is a custom_op, whose results may not share memory with its arguments.
+        formula: the Formula of register_autograd, or None.
+        fake: the function of register_fake, for opcheck.
+        vmap_rule: the batching rule.
+        dispatch_rules: subclass or mode -> function called in place of its `__torch_dispatch__`.
+        autocast_dtype: the dtype that autocast casts floating arguments to, or None.
+        is_custom: whether it is a custom_op, whose results must not share memory with its arguments.
         name: `mylib::foo`, with the overload if that has a name.
     """
 
@@ -135,7 +135,7 @@ class LibraryOperator:
         self.__doc__: str | None = None
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is a function for a dispatch key."""
+        """Return whether there is a function for a dispatch key."""
         return (
             key in self.kernels
             or (key in AUTOGRAD and self.formula is not None)
@@ -144,7 +144,7 @@ class LibraryOperator:
 
     @property
     def composite(self) -> Callable[..., Any] | None:
-        """What it is made of, if it has no kernel but that."""
+        """The composite kernel, if it is the only one."""
         if any(key in self.kernels for key in (*KERNELS[:2], *AUTOGRAD)) or self.formula is not None:
             return None
         return self.kernels.get("CompositeImplicitAutograd")
@@ -162,15 +162,15 @@ class LibraryOperator:
         return self.compute(values)
 
     def arguments(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """All values in the schema's order as positional and keyword arguments for a Python function."""
+        """Return all values in the schema's order as positional and keyword arguments for a Python function."""
         return python_arguments(self.schema, values)
 
     def record(self, kernel: Callable[..., Any], *values: Any) -> Any:
-        """Record the history of what `kernel(*values)` computes."""
+        """Return the result of `kernel(*values)` with its history."""
         return self.compute(values, kernel)
 
     def compute(self, values: tuple[Any, ...], below: Callable[..., Any] | None = None) -> Any:
-        """The results with their history; `below` computes them in the place of the kernels."""
+        """Return the results with their history; `below` computes them instead of the kernels."""
         below = below or self.kernel
         if _excluded.autograd:
             return below(*values)
@@ -190,11 +190,11 @@ class LibraryOperator:
         return self._returned(function(*args, **keywords))
 
     def kernel(self, *values: Any) -> Any:
-        """What the kernel for the CPU computes.
+        """Return the result of the kernel for the CPU.
 
         Raises:
             NotImplementedError: if there is none.
-            RuntimeError: if it does not return what the schema says, or a custom operator's results share memory.
+            RuntimeError: if its results differ from the schema, or those of a custom operator share memory.
         """
         function = next((self.kernels[key] for key in KERNELS if key in self.kernels), None)
         if function is None:
@@ -214,7 +214,7 @@ class LibraryOperator:
         return found
 
     def _returned(self, found: Any) -> Any:
-        """What a function returned, in the form that the schema says."""
+        """Return the results of a function in the form of the schema."""
         returns = self.schema.returns
         if not returns:
             if found is not None:
@@ -266,7 +266,7 @@ class LibraryOperator:
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """A tensor of a floating dtype, but float64, in another one; the tensors of a list likewise."""
+    """Convert a floating tensor, except float64, to a dtype; the tensors of a list likewise."""
     if isinstance(value, Tensor):
         kind = value._array.dtype
         return value.to(dtype) if kind.kind in "fV" and kind.itemsize < 8 else value
@@ -274,7 +274,7 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 def bump(tensor: Any) -> None:
-    """Note that a tensor was written to."""
+    """Increment a tensor's version counter."""
     from ..core.node import bump_version
 
     bump_version(tensor)

@@ -1,4 +1,4 @@
-"""Which operators libraries have defined, and under what names they are found."""
+"""The operators that libraries have defined, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ops._schema import Tag, parse_schema
 from .operator import KEYS, LibraryOperator
 
 operators: dict[str, LibraryOperator] = {}  # `mylib::foo.overload`
-_waiting: dict[str, dict[str, Callable[..., Any]]] = {}  # kernels of operators that are not defined yet
+_waiting: dict[str, dict[str, Callable[..., Any]]] = {}  # kernels registered before their operator is defined
 _DEVICES = {
     "cpu": "CPU",
     "cuda": "CUDA",
@@ -27,7 +27,7 @@ _DEVICES = {
 
 
 def parse_qualname(qualname: str) -> tuple[str, str]:
-    """Namespace and name of `mylib::foo`.
+    """Return namespace and name of `mylib::foo`.
 
     Raises:
         ValueError: if it is not of this form.
@@ -42,15 +42,15 @@ def parse_qualname(qualname: str) -> tuple[str, str]:
 
 
 def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = False) -> LibraryOperator:
-    """A new operator of a namespace, without kernels.
+    """Define an operator of a namespace, without kernels.
 
     Args:
         text: `foo.overload(Tensor x) -> Tensor`.
         tags: members of gradloom.Tag.
-        replace: whether it may take the place of one that a library defined before.
+        replace: whether it may replace one that a library defined before.
 
     Raises:
-        RuntimeError: for a schema that is none, and an operator that is there already.
+        RuntimeError: if the text is not a schema, or the operator exists.
     """
     schema = parse_schema(text)
     own, _, name = schema.name.rpartition("::")
@@ -87,7 +87,7 @@ def _as_tuple(tags: Any) -> tuple[Any, ...]:
 
 
 def remove(operator: LibraryOperator) -> None:
-    """Take an operator away, unless another one is in its place."""
+    """Remove an operator, unless another one has replaced it."""
     if operators.get(operator.name) is not operator:
         return
     del operators[operator.name]
@@ -98,7 +98,7 @@ def remove(operator: LibraryOperator) -> None:
 
 
 def qualified(op: Any) -> str:
-    """`mylib::foo` for what the functions of gradloom.library take: a name, an operator object, a CustomOpDef.
+    """Return `mylib::foo` for a name, an operator object or a CustomOpDef.
 
     Raises:
         ValueError: for anything else.
@@ -115,7 +115,7 @@ def qualified(op: Any) -> str:
 
 
 def find(op: Any) -> LibraryOperator:
-    """The operator of a library; see `qualified` for `op`.
+    """Return the operator of a library; see `qualified` for `op`.
 
     Raises:
         RuntimeError: if no library has defined it.
@@ -133,11 +133,11 @@ def find(op: Any) -> LibraryOperator:
 
 
 def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[], None]:
-    """Register a kernel; the operator may be defined later. Returns what takes it back.
+    """Register a kernel; the operator may be defined later. Return a function that undoes it.
 
     Raises:
-        RuntimeError: for a key that there is not.
-        TypeError: for what is no function.
+        RuntimeError: if there is no such key.
+        TypeError: if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"Input function is required to be a callable but found type {type(function)}")
@@ -171,10 +171,10 @@ def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[]
 
 
 def key_of_device(device_type: str) -> str:
-    """The dispatch key of a type of device; `default` is that of kernels for all.
+    """Return the dispatch key of a device type; `default` means all devices.
 
     Raises:
-        RuntimeError: for a word that is no device.
+        RuntimeError: if there is no such device.
     """
     if device_type == "default":
         return "CompositeExplicitAutograd"
@@ -186,7 +186,7 @@ def key_of_device(device_type: str) -> str:
 
 
 # --- operators that only modes see --------------------------------------------------------------------------
-# Of what tensors do themselves elsewhere. gradloom.ops defines them when somebody asks for them.
+# Wrappers of operations that tensors do without an operator; gradloom.ops defines them on first use.
 
 
 @cache

@@ -1,11 +1,11 @@
-"""Operators by namespace: `gradloom.ops.<namespace>.<operator>`: gradloom's own, those of packages and libraries, and
-those defined at run time.
+"""Operators by namespace, `gradloom.ops.<namespace>.<operator>`: built in, from packages and libraries, and defined at
+run time.
 
-    gradloom.ops.aten.add                           # an operator of gradloom's, see Note [Operator objects]
+    gradloom.ops.aten.add                           # a built-in operator, see Note [Operator objects]
     gradloom.ops.aten.add.Tensor(x, y, alpha=2)     # one overload of it; `_schema` is its schema
 
     import myops                                    # a package that `gradloom new myops` made
-    gradloom.ops.myops.softabs(x)                   # its operator, also `x.softabs()` where its entry says method
+    gradloom.ops.myops.softabs(x)                   # its operator, also `x.softabs()` if its entry says method
     gradloom.ops.myops.softabs.default(x)           # one overload of it
 
     gradloom.ops.define(text)                       # YAML entries, in a notebook: gradloom.ops.user.softabs(x)
@@ -37,21 +37,20 @@ def define(
 
     Args:
         text: entries of native_functions.yaml (`- func: ...`) and of derivatives.yaml (`- name: ...`), in any order.
-        derivatives: the latter, if they are in a text of their own.
-        namespace: where the operators are reached: `gradloom.ops.<namespace>`. An operator that was defined before is
-            replaced, so that a cell of a notebook can be run again; so is all that was defined together with it.
-        kernels: functions of arrays, each of which `kernel: python.<name>` names.
-        helpers: functions of tensors, made of differentiable operators, which formulas call by their names.
+        derivatives: the latter, if they are in a separate text.
+        namespace: the operators become `gradloom.ops.<namespace>.<name>`. An operator that was defined before is
+            replaced, with everything that was defined together with it, so that a notebook cell can be run again.
+        kernels: functions of arrays, named by `kernel: python.<name>`.
+        helpers: functions of tensors, made of differentiable operators, which formulas call by name.
 
     Returns:
-        A handle: `remove()` takes everything back, and `with define(...):` does so at the end of the block.
+        A handle: `remove()` undoes the definition, and `with define(...):` does so at the end of the block.
 
     Raises:
-        gradloom.codegen.errors.SpecError: if anything is wrong in the text, with the line and a hint; nothing is
-            defined then.
-        ValueError: for a namespace that is not a name, or that a package has.
-        TypeError: for a text that is no string, or a kernel or helper that is no function with a name.
-        RuntimeError: if a method or function would take the place of another one.
+        gradloom.codegen.errors.SpecError: if the text has an error, with the line and a hint; nothing is defined.
+        ValueError: if the namespace is not a name, or belongs to a package.
+        TypeError: if the text is not a string, or a kernel or helper is not a named function.
+        RuntimeError: if a method or function would replace another one.
     """
     from importlib import import_module
 
@@ -64,7 +63,7 @@ def define(
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'gradloom.ops' has no attribute '{name}'")
-    # As in PyTorch, a namespace is there before something registers operators in it.
+    # As in PyTorch, a namespace exists before operators are registered in it.
     return namespace_of(name)
 
 

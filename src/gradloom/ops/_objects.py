@@ -102,7 +102,7 @@ class OpOverload:
 
     @property
     def is_view(self) -> bool:
-        """Whether its result shares the memory of an argument that it does not write to."""
+        """Whether its result shares memory with an argument that it does not write to."""
         return any(a.alias_info is not None and not a.is_write for a in self._schema.arguments)
 
     def name(self) -> str:
@@ -110,7 +110,7 @@ class OpOverload:
         return self._name
 
     def has_kernel_for_dispatch_key(self, key: Any) -> bool:
-        """Whether a function was registered for a dispatch key.
+        """Return whether there is a function for a dispatch key.
 
         Args:
             key: 'CPU', 'Autograd', 'CompositeImplicitAutograd' ...
@@ -241,13 +241,13 @@ class OpOverloadPacket:
 
 
 class SchemaCalls(Overloads):
-    """Calls by schemas: an argument goes by the schema's own name for it, and lists are given as lists.
+    """Calls by schema: arguments have the schema's names, and lists are passed as lists.
 
     Args:
         name: `aten::add`.
         entries: (parameters, function of all its arguments by position) for each overload.
-        schemas: what errors show of each.
-        packet: whether an overload was to be chosen.
+        schemas: the schemas that errors show.
+        packet: whether there are several overloads to choose from.
     """
 
     __slots__ = ("schemas", "packet")
@@ -321,7 +321,7 @@ def _word(type_: Any) -> str:
     return f"Optional[{word}]" if type_.optional else word
 
 
-# Operators that only modes see, of what tensors do themselves; made when they are asked for.
+# Operators that only modes see: operations that tensors do without one. Defined on first use.
 _SEEN_BY_MODES = ("_local_scalar_dense", "lift_fresh")
 
 

@@ -1,8 +1,8 @@
-"""Puts generated operators where they are called from, and takes them away again; all or nothing.
+"""Register the generated operators of packages and definitions, and remove them; all or nothing.
 
-What is registered are the modules that the generator makes of a package (`myops.generated`): `namespaces` says which
-operators there are and under which names, `operators` is the empty module through which they reach one another, and
-`overrides`, where there is one, holds new code for gradloom's own.
+A registration covers the modules that the generator makes for a package (`myops.generated`): `namespaces` lists the
+operators and their names, `operators` is the empty module through which they call one another, and `overrides`, if
+there is one, has new derivatives for built-in operators.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Registration:
     """The operators of one generated package, registered.
 
     Attributes:
-        namespace: the name under gradloom.ops.
-        operators: the names that it has there.
-        is_package: whether they are from a package that was imported, and not from `define`.
+        namespace: its name under gradloom.ops.
+        operators: their names.
+        is_package: whether they come from an imported package rather than from `define`.
     """
 
     generated: str
@@ -42,7 +42,7 @@ class Registration:
         self._undo: list[Callable[[], None]] = []
 
     def remove(self) -> None:
-        """Take the operators away, and give gradloom's own the derivatives that they had. Twice does nothing."""
+        """Remove the operators and restore the derivatives of built-in operators. Idempotent."""
         while self._undo:
             self._undo.pop()()
         if _registrations.get(self.generated) is self:
@@ -50,7 +50,7 @@ class Registration:
             renew()
 
     def _put(self, holder: Any, name: str, value: object) -> None:
-        """Set an attribute that is not there; `remove` deletes it if it is still this one."""
+        """Set a new attribute; `remove` deletes it unless it has been replaced."""
         setattr(holder, name, value)
 
         def undo() -> None:
@@ -70,17 +70,17 @@ class Registration:
 
 
 def register(generated: str) -> Registration:
-    """Register the operators of a package, which `gradloom generate` has written.
+    """Register the operators of a package that `gradloom generate` has written.
 
     Args:
-        generated: the name of the package's generated part: `__name__ + ".generated"` in its `__init__.py`.
+        generated: the package's generated part: `__name__ + ".generated"` in its `__init__.py`.
 
     Returns:
-        The registration; the same one if it is registered already.
+        The registration; the same one if the package is registered already.
 
     Raises:
-        RuntimeError: if the code was generated for another gradloom, or something is in the place of one of its
-            operators: another package of that namespace, or a method of tensors. Nothing is registered then.
+        RuntimeError: if the code was generated for another version of gradloom, or a name is taken: the namespace by
+            another package, or a method of Tensor. Nothing is registered then.
     """
     known = _registrations.get(generated)
     if known is not None:
@@ -117,7 +117,7 @@ def _has(root: ModuleType, name: str) -> bool:
 
 
 def _check_version(generated: str, version: str) -> None:
-    """Generated code calls what is gradloom's own affair, so it fits the versions that differ in the last number."""
+    """Raise unless the versions differ in the last number only: generated code calls private functions."""
     ours = gradloom.__version__
     if version.split(".")[:2] != ours.split(".")[:2]:
         raise RuntimeError(
@@ -134,15 +134,15 @@ def bind(
     overrides: Any = None,
     replaced: tuple[Registration, ...] = (),
 ) -> Registration:
-    """Bind what a `namespaces` module lists; everything is checked before the first name is bound.
+    """Bind the operators that a `namespaces` module lists; everything is checked before the first name is bound.
 
     Args:
-        registration: what remembers how to take it back.
+        registration: records how to undo it.
         generated: the `namespaces` module.
-        operators: the module through which the package's operators reach one another.
-        overloads: the `overloads` module: the schemas of what `generated` lists.
-        overrides: the `overrides` module, if derivatives of gradloom's are replaced.
-        replaced: registrations that are to be removed first, whose names are therefore free.
+        operators: the module through which the package's operators call one another.
+        overloads: the `overloads` module, with their schemas.
+        overrides: the `overrides` module, if derivatives of built-in operators are replaced.
+        replaced: registrations to remove first; their names count as free.
 
     Raises:
         RuntimeError: if a name is taken.
@@ -178,14 +178,14 @@ _of_wrappers: dict[Any, tuple[Any, Any]] = {}  # wrapper -> its overload, and th
 
 
 def overload_of(wrapper: Any, out: bool = False) -> Any:
-    """The operator object of a wrapper.
+    """Return the operator object of a wrapper.
 
     Args:
-        wrapper: a generated function, or what a library made in the place of one.
-        out: whether that overload is meant which writes to its `out`.
+        wrapper: a generated function, or a LibraryOperator.
+        out: whether to return the overload that writes to `out`.
 
     Raises:
-        LookupError: if it is no wrapper of an operator that is registered.
+        LookupError: if it is not the wrapper of a registered operator.
     """
     own = getattr(wrapper, "overload", None)
     if own is not None:
@@ -200,7 +200,7 @@ def overload_of(wrapper: Any, out: bool = False) -> Any:
 
 
 def _index(own: str, anew: bool) -> None:
-    """Note the wrappers of all namespaces; those of gradloom's own do not change."""
+    """Index the wrappers of all namespaces; those of built-in operators do not change."""
     from ..generated import namespaces as generated, overloads
 
     rows = (
@@ -227,10 +227,10 @@ def _index(own: str, anew: bool) -> None:
 
 
 def owner_of(namespace: str) -> Registration | None:
-    """The package that has registered a namespace by being imported; None for those of `define` and for free ones."""
+    """Return the imported package that owns a namespace; None for namespaces of `define` and free ones."""
     return next((r for r in _registrations.values() if r.namespace == namespace and r.is_package), None)
 
 
 def registered() -> Mapping[str, Registration]:
-    """What is registered, by the name of the generated package."""
+    """Return the registrations by the name of the generated package."""
     return dict(_registrations)

@@ -47,12 +47,12 @@ Tag = Enum(
     module="gradloom",
     start=0,
 )
-Tag.__doc__ = "What is known of an operator besides its schema: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
+Tag.__doc__ = "Properties of operators: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
 
 # --- types --------------------------------------------------------------------------------------------------
 
-# What a schema says -> class of the type and how annotations say it.
+# A schema's word for a type -> its class, and its name in annotations.
 _WORDS = {
     "Tensor": ("TensorType", "Tensor"),
     "int": ("IntType", "int"),
@@ -80,7 +80,7 @@ _NUMBERED = frozenset(("ScalarType", "Layout", "MemoryFormat"))
 
 
 class Type:
-    """What an argument may be."""
+    """The type of an argument."""
 
     annotation_str: str
 
@@ -90,12 +90,12 @@ class Type:
         self.annotation_str = annotation
 
     def kind(self) -> str:
-        """The name of the class: `TensorType`."""
+        """Return the name of the class: `TensorType`."""
         return type(self).__name__.lstrip("_")
 
     @property
     def without_optional(self) -> Type:
-        """The type of what is not None."""
+        """The type without an outer Optional."""
         return self
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class TensorType(Type):
 
 
 class IntType(Type):
-    """An integer, also those that number dtypes, layouts and memory formats in PyTorch."""
+    """An integer; in PyTorch also the number of a dtype, layout or memory format."""
 
 
 class FloatType(Type):
@@ -132,7 +132,7 @@ class ComplexType(Type):
 
 
 class NumberType(Type):
-    """Any Python number; schemas call it Scalar."""
+    """Any Python number; `Scalar` in schemas."""
 
 
 class StringType(Type):
@@ -152,7 +152,7 @@ class _GeneratorType(Type):
 
 
 class _StorageType(Type):
-    """The memory of tensors."""
+    """A storage."""
 
 
 class _Containing(Type):
@@ -163,12 +163,12 @@ class _Containing(Type):
         self._element = element
 
     def getElementType(self) -> Type:
-        """The type of what it holds."""
+        """Return the type of its elements."""
         return self._element
 
 
 class OptionalType(_Containing):
-    """None, or something of another type."""
+    """None, or a value of the element type."""
 
     @property
     def without_optional(self) -> Type:
@@ -415,8 +415,8 @@ def python_arguments(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tup
     """Return positional and keyword arguments for a function written in Python: a kernel of a library, or
     `__torch_dispatch__`.
 
-    As in PyTorch, lists are lists, and what stands at its default is left out: of the positional arguments, at the
-    end.
+    As in PyTorch, lists are passed as lists, and arguments equal to their defaults are left out, positional ones at the
+    end only.
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -434,7 +434,7 @@ def python_arguments(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tup
 
 
 def is_default(argument: Any, value: Any) -> bool:
-    """Whether a value is the default of an argument."""
+    """Return whether a value equals an argument's default."""
     default = argument.default_value
     if value is None or default is None or isinstance(value, bool) or isinstance(default, bool):
         return value is default
