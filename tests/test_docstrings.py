@@ -71,8 +71,8 @@ INHERITED = {"forward", "extra_repr", "get_lr", "step"}
 
 
 def docstring(path, name, node):
-    """The docstring as users read it; some families of gradloom.nn share text, which decorators fill in."""
-    if path.parent.parent.name != "nn" and path.parent.name != "nn":
+    """The docstring as users read it; some families share text, which decorators fill in."""
+    if not {"nn", "signal"} & {*path.parts}:
         return ast.get_docstring(node) or ""
     module = path.relative_to(LIBRARY.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
     return getattr(reduce(getattr, name.split("."), import_module(module)), "__doc__", None) or ""

@@ -1,4 +1,4 @@
-"""Neural networks: modules, their parameters, initialisation, and the functions they are made of."""
+"""Neural networks: modules, parameters, initialisation, and functions."""
 
 from typing import TYPE_CHECKING
 

@@ -22,43 +22,13 @@ from gradloom.nn._functional.shape import *
 
 # Operators of another name than here.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
-_OPERATORS = (
-    "adaptive_avg_pool1d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "bilinear",
-    "celu_",
-    "channel_shuffle",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_tbc",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "cosine_similarity",
-    "elu_",
-    "gelu",
-    "hardshrink",
-    "hardtanh_",
-    "leaky_relu_",
-    "linear",
-    "logsigmoid",
-    "native_channel_shuffle",
-    "one_hot",
-    "pairwise_distance",
-    "pdist",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "prelu",
-    "relu_",
-    "rrelu_",
-    "scaled_dot_product_attention",
-    "selu_",
-    "softplus",
-    "softshrink",
-    "threshold_",
+_OPERATORS = tuple(
+    """
+    adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d conv2d conv3d
+    conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_
+    leaky_relu_ linear logsigmoid native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle
+    pixel_unshuffle prelu relu_ rrelu_ scaled_dot_product_attention selu_ softplus softshrink threshold_
+    """.split()
 )
 _FAMILIES = (activation, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = tuple(name for family in _FAMILIES for name in family.__all__)

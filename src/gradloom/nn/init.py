@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import gradloom as gl
-from gradloom.nn._documentation import completed
+from gradloom.utils._documentation import completed
 
 if TYPE_CHECKING:
     from gradloom import Generator, Tensor

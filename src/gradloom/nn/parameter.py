@@ -1,5 +1,4 @@
-"""Parameter and Buffer: the tensors that a module registers when they are assigned to it; and those that have no shape
-until a module has seen its first input."""
+"""Parameter and Buffer, the tensors that a module registers when they are assigned; and those without a shape."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ __all__ = ["Parameter", "Buffer", "UninitializedBuffer", "UninitializedParameter
 
 
 class _ParameterMeta(type(Tensor)):
-    """Lets a tensor of another class be a parameter, which carries a mark."""
+    """Let a marked tensor of another class be an instance of Parameter."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return type.__instancecheck__(cls, instance) or (
@@ -29,16 +28,18 @@ class _ParameterMeta(type(Tensor)):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that a module lists among its parameters when it is assigned as an attribute.
+    """A tensor that a module registers as a parameter when it is assigned as an attribute.
+
+    A parameter made from a tensor of a subclass is of that subclass and carries a mark, by which isinstance and modules
+    recognise it.
 
     Args:
-        data: tensor of any shape whose values are shared, not copied; None makes an empty one-dimensional
-            tensor.
-        requires_grad: whether gradients are recorded, True by default. Raises RuntimeError for a dtype that
-            is neither floating point nor complex.
+        data: tensor of any shape, whose memory is shared; None makes an empty 1-d tensor.
+        requires_grad: whether gradients are recorded.
 
-    Of a tensor of a subclass it makes another tensor of that subclass, which carries a mark, by which isinstance and
-    modules know it.
+    Raises:
+        TypeError: if `data` is not a tensor.
+        RuntimeError: with requires_grad, for a dtype that is neither floating point nor complex.
     """
 
     __torch_function__: Any = disabled_torch_function
@@ -78,10 +79,10 @@ class _BufferMeta(type(Tensor)):
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that a module registers as a buffer when it is assigned as an attribute.
 
-    It is a plain tensor that only carries a mark, so that operators take their common path.
+    It is a plain tensor with a mark, so that operators take their common path.
 
     Args:
-        data: tensor of any shape whose values are shared; None makes an empty one-dimensional tensor.
+        data: tensor of any shape, whose memory is shared; None makes an empty 1-d tensor.
         persistent: whether the buffer is part of the module's state_dict.
     """
 
@@ -111,9 +112,9 @@ _values: Any = TensorBase._array  # where a tensor's array is, which the classes
 
 
 class UninitializedTensorMixin:
-    """What parameters and buffers without a shape have in common: nothing but a dtype, until `materialize`.
+    """Base of parameters and buffers that have a dtype but no shape until `materialize`.
 
-    Whatever reads their array raises, so that no operator needs to know of them.
+    Reading their array raises, so that no operator needs to know of them.
     """
 
     cls_to_become: type[Tensor]
@@ -130,7 +131,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> NoReturn:
-        """Raises RuntimeError: there is none."""
+        """Raise RuntimeError: there is no shape."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. If this happens in "
             "`load_state_dict`, an uninitialized parameter would be loaded into an initialized one: "
@@ -139,12 +140,12 @@ class UninitializedTensorMixin:
 
     @property
     def dtype(self) -> Any:
-        """The type that the elements will have."""
+        """The elements' dtype."""
         return self.data.dtype
 
     @property
     def data(self) -> Tensor:
-        """An empty tensor of the dtype. One that is set gives another dtype."""
+        """An empty tensor of the dtype; assigning one sets the dtype."""
         out: Any = gl.empty(0)
         out._array = _values.__get__(self)
         return out
@@ -154,46 +155,42 @@ class UninitializedTensorMixin:
         _values.__set__(self, value._array[:0])
 
     def materialize(self, shape: Sequence[int], device: Device | None = None, dtype: DType | None = None) -> None:
-        """Take a shape, with values that are not set, and become an ordinary parameter or buffer.
+        """Take a shape, with uninitialised values, and become an ordinary parameter or buffer.
 
         Args:
-            shape: the sizes.
+            shape: sizes.
             device: the CPU.
-            dtype: of the elements; what was said before by default.
+            dtype: dtype of the elements, by default the current one.
         """
         _values.__set__(self, gl.empty(tuple(shape), device=device, dtype=dtype or self.dtype)._array)
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """An empty tensor of another dtype: as for `Tensor.to`."""
+        """Return an empty tensor of another dtype; arguments as for `Tensor.to`."""
         return self.data.to(*args, **kwargs)
 
     def type(self, dtype: Any) -> Tensor:
-        """An empty tensor of another dtype.
-
-        Args:
-            dtype: which.
-        """
+        """Return an empty tensor of `dtype`."""
         return self.data.to(dtype)
 
     def double(self) -> Tensor:
-        """An empty tensor of float64."""
+        """Return an empty tensor of float64."""
         return self.data.double()
 
     def float(self) -> Tensor:
-        """An empty tensor of float32."""
+        """Return an empty tensor of float32."""
         return self.data.float()
 
     def half(self) -> Tensor:
-        """An empty tensor of float16."""
+        """Return an empty tensor of float16."""
         return self.data.half()
 
     def bfloat16(self) -> Tensor:
-        """An empty tensor of bfloat16."""
+        """Return an empty tensor of bfloat16."""
         return self.data.bfloat16()
 
     def cpu(self) -> Self:
-        """The tensor itself."""
+        """Return the tensor itself."""
         return self
 
     def __repr__(self) -> str:
@@ -215,12 +212,12 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
-    """A parameter without a shape: `materialize` gives it one.
+    """A parameter without a shape, which `materialize` sets.
 
     Args:
         requires_grad: whether gradients will be recorded.
         device: the CPU.
-        dtype: of the elements; the default dtype if it is left out.
+        dtype: dtype of the elements, by default the default dtype.
     """
 
     cls_to_become: type[Tensor] = Parameter
@@ -234,12 +231,12 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
-    """A buffer without a shape: `materialize` gives it one.
+    """A buffer without a shape, which `materialize` sets.
 
     Args:
         requires_grad: False, for buffers.
         device: the CPU.
-        dtype: of the elements; the default dtype if it is left out.
+        dtype: dtype of the elements, by default the default dtype.
         persistent: whether the buffer is part of the module's state_dict.
     """
 

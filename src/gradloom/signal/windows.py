@@ -1,8 +1,4 @@
-"""Window functions: M weights to multiply a signal with, as in `torch.signal.windows`.
-
-All take M, the number of samples, `sym` (True: symmetric, for filters; False: periodic, for spectra), `dtype`
-(float32 or float64), `layout`, `device` and `requires_grad`, and raise ValueError for what they cannot do.
-"""
+"""Window functions: weights to multiply a signal of M samples with."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..types.device import strided
 from ..types.dtype import default, float32, float64
+from ..utils._documentation import completed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +33,20 @@ __all__ = [
 ]
 
 
+_window = completed(
+    "output: (M,).",
+    "ValueError: for a negative M, another layout or dtype, or a parameter outside its range.",
+    M="number of samples, each n from 0 to M - 1.",
+    sym="a symmetric window, for filters; False gives a periodic one, for spectra: M + 1 samples without the last.",
+    dtype="float32 or float64, by default the default dtype.",
+    layout="strided.",
+    device="the CPU.",
+    requires_grad="whether the window requires grad.",
+)
+
+
 def _options(name, M, dtype, layout, device, requires_grad):
-    """The keyword arguments of the factory that begins a window."""
+    """Check the arguments and return the keyword arguments of the window's factory."""
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if layout is not strided:
@@ -49,12 +58,12 @@ def _options(name, M, dtype, layout, device, requires_grad):
 
 
 def _steps(M, sym):
-    """The number of steps from the first sample to what would be the last of a symmetric window."""
+    """Return the number of steps from the first sample to the last of the symmetric window."""
     return M if not sym and M > 1 else M - 1
 
 
 def _times(M, scale, shift, options) -> Tensor:
-    """(0, 1, ... M - 1) times a scale, plus a shift: a leaf, which requires grad if the window is to, as in PyTorch."""
+    """Return scale * (0, 1, ..., M - 1) + shift as a leaf, which requires grad if the window does, as in PyTorch."""
     times = _operators.arange(M, dtype=options["dtype"], device=options["device"]) * scale + shift
     return times.requires_grad_(options["requires_grad"])
 
@@ -63,6 +72,7 @@ def _empty_or_one(M, options):
     return _operators.empty((0,), **options) if M == 0 else _operators.ones((1,), **options)
 
 
+@_window
 def exponential(
     M: int,
     *,
@@ -74,12 +84,11 @@ def exponential(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only.
+    """exp(-|n - center| / tau).
 
     Args:
-        M: number of points.
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
+        center: by default the middle; must be None for a symmetric window.
+        tau: decay, positive.
     """
     options = _options("exponential", M, dtype, layout, device, requires_grad)
     if tau <= 0:
@@ -92,6 +101,7 @@ def exponential(
     return (-_times(M, 1 / tau, -middle / tau, options).abs()).exp()
 
 
+@_window
 def cosine(
     M: int,
     *,
@@ -101,12 +111,7 @@ def cosine(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """sin(pi (n + 1/2) / M).
-
-    Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """sin(pi (n + 1/2) / M)."""
     options = _options("cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
         return _empty_or_one(M, options)
@@ -114,6 +119,7 @@ def cosine(
     return _times(M, step, 0.5 * step, options).sin()
 
 
+@_window
 def gaussian(
     M: int,
     *,
@@ -124,12 +130,10 @@ def gaussian(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """exp(-(n - middle)^2 / (2 std^2)).
+    """exp(-(n - (M - 1) / 2)^2 / (2 std^2)).
 
     Args:
-        M: number of points.
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
+        std: standard deviation, positive.
     """
     options = _options("gaussian", M, dtype, layout, device, requires_grad)
     if std <= 0:
@@ -140,6 +144,7 @@ def gaussian(
     return (-(_times(M, scale, -_steps(M, sym) / 2.0 * scale, options) ** 2)).exp()
 
 
+@_window
 def kaiser(
     M: int,
     *,
@@ -153,8 +158,7 @@ def kaiser(
     """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta).
 
     Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
+        beta: shape, not negative.
     """
     options = _options("kaiser", M, dtype, layout, device, requires_grad)
     if beta < 0:
@@ -164,6 +168,7 @@ def kaiser(
     return _operators.kaiser_window(M, not sym, float(beta), **options)
 
 
+@_window
 def hamming(
     M: int,
     *,
@@ -173,15 +178,11 @@ def hamming(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.54 - 0.46 cos(2 pi n / (M - 1)).
-
-    Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """0.54 - 0.46 cos(2 pi n / (M - 1))."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
+@_window
 def hann(
     M: int,
     *,
@@ -191,17 +192,13 @@ def hann(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.5 - 0.5 cos(2 pi n / (M - 1)).
-
-    Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """0.5 - 0.5 cos(2 pi n / (M - 1))."""
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
+@_window
 def blackman(
     M: int,
     *,
@@ -211,17 +208,13 @@ def blackman(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
-
-    Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))."""
     return general_cosine(
         M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
+@_window
 def bartlett(
     M: int,
     *,
@@ -231,18 +224,14 @@ def bartlett(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """1 - |2 n / (M - 1) - 1|.
-
-    Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """1 - |2 n / (M - 1) - 1|."""
     options = _options("bartlett", M, dtype, layout, device, requires_grad)
     if M < 2:
         return _empty_or_one(M, options)
     return 1 - _times(M, 2 / _steps(M, sym), -1.0, options).abs()
 
 
+@_window
 def general_cosine(
     M: int,
     *,
@@ -253,11 +242,10 @@ def general_cosine(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1)).
+    """Sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1)).
 
     Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
+        a: coefficients.
     """
     options = _options("general_cosine", M, dtype, layout, device, requires_grad)
     if M < 2:
@@ -271,6 +259,7 @@ def general_cosine(
     return sum(terms[1:], terms[0])
 
 
+@_window
 def general_hamming(
     M: int,
     *,
@@ -284,14 +273,14 @@ def general_hamming(
     """alpha - (1 - alpha) cos(2 pi n / (M - 1)).
 
     Args:
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
+        alpha: coefficient.
     """
     return general_cosine(
         M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
+@_window
 def nuttall(
     M: int,
     *,
@@ -301,13 +290,7 @@ def nuttall(
     device: Device | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The minimum 4-term Blackman-Harris window of Nuttall.
-
-    Args:
-        M: number of points.
-        sym: a symmetric window; False gives one that is periodic.
-        layout: strided.
-    """
+    """Minimum 4-term Blackman-Harris window (Nuttall 1981)."""
     return general_cosine(
         M,
         a=(0.3635819, 0.4891775, 0.1365995, 0.0106411),

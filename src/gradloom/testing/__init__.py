@@ -1,4 +1,4 @@
-"""For tests: `assert_close`, which says where tensors differ, and `make_tensor`, which makes some."""
+"""Helpers for tests: `assert_close` compares tensors, `make_tensor` makes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Comparing what a test got with what it expected: tensors, numbers, and sequences and mappings of them.
+"""Comparison of actual and expected values: tensors, numbers, and sequences and mappings of them.
 
-The larger of the two dtypes' tolerances holds where both tolerances are left out. What differs first is reported, with
-its place in the containers that it is in.
+Without explicit tolerances the larger of the two dtypes' applies. The first difference is reported, with its place in
+the containers.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raise unless `|actual - expected| <= atol + rtol * |expected|` holds everywhere.
+    """Raise unless `|actual - expected| <= atol + rtol * |expected|` everywhere.
 
     Args:
-        actual: a tensor, what NumPy reads as an array, a number, None, or a sequence or mapping of these.
-        expected: the same with the right values.
-        allow_subclasses: whether a tensor of a subclass may stand for one of its base class.
-        rtol, atol: the tolerances, both or none; by default those of the dtype, 0 for integers and bool.
-        equal_nan: whether NaN equals NaN.
-        check_device, check_dtype, check_layout, check_stride: whether these have to be the same, too.
-        msg: the error's text, or a function of the text that it would have.
+        actual: a tensor, array, number, None, or a sequence or mapping of these.
+        expected: the same with the expected values.
+        allow_subclasses: accept a tensor of a subclass for one of its base class.
+        rtol, atol: tolerances, both or neither; by default the dtype's, 0 for integers and bool.
+        equal_nan: let NaN equal NaN.
+        check_device, check_dtype, check_layout, check_stride: compare these, too.
+        msg: the error's text, or a function of its default text.
 
     Raises:
-        AssertionError: where they differ.
-        ValueError: if one tolerance is given without the other.
-        TypeError: for types that cannot be compared with each other.
+        AssertionError: if they differ.
+        ValueError: for one tolerance without the other.
+        TypeError: for types that cannot be compared.
     """
     if (rtol is None) != (atol is None):
         raise ValueError(
@@ -82,10 +82,10 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """As `assert_close`, without looking at dtypes; the older of the two.
+    """Deprecated: `assert_close` without comparison of dtypes.
 
     Args:
-        actual, expected: tensors, or what makes them.
+        actual, expected: tensors, or data of tensors.
         rtol, atol, equal_nan, msg: as for `assert_close`.
     """
     import warnings
@@ -158,7 +158,7 @@ def _compare_numbers(actual, expected, options, place) -> None:
 
 
 def _compare_tensors(actual, expected, options, place) -> None:
-    """Tensors, and what can be made into tensors of a related class."""
+    """Compare tensors, and what can be converted to tensors of a related class."""
     related = (
         type(actual) is type(expected)
         or options.allow_subclasses

@@ -18,17 +18,17 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> gl.Tensor:
-    """A tensor of uniformly drawn numbers, of the default generator.
+    """Return a tensor of uniform random numbers from the default generator.
 
     Args:
-        shape: the sizes, as ints or as one list.
-        dtype: of the elements.
+        shape: sizes, as ints or as one list.
+        dtype: dtype of the elements.
         device: the CPU.
-        low, high: the range, without its end. By default -9 and 9, for integers 10; 0 and 10 for unsigned ones.
+        low, high: half-open range; by default [-9, 9), [-9, 10) for signed and [0, 10) for unsigned integers.
         requires_grad: whether the tensor requires grad.
-        noncontiguous: whether there are gaps between the elements in memory, where there is more than one.
-        exclude_zero: take a tiny number, or 1, for zeros.
-        memory_format: a layout of the memory; not together with `noncontiguous`.
+        noncontiguous: leave gaps between the elements in memory, if there are several.
+        exclude_zero: replace zeros by the smallest positive number of the dtype.
+        memory_format: memory format; not together with `noncontiguous`.
 
     Raises:
         ValueError: if `low` is not below `high`, or for options that exclude each other.

@@ -1,5 +1,4 @@
-"""Utilities that stand beside the core: `gradloom.utils.hooks`, `gradloom.utils.viz` ...; each is imported when it is
-first asked for."""
+"""Utilities beside the core, such as `gradloom.utils.data` and `gradloom.utils.viz`; each is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gradloom.utils._contextlib: context managers that decorate functions, for classes of one's own."""
+"""Context managers that decorate functions, and base classes for one's own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["context_decorator", "_DecoratorContextManager", "_NoParamDecoratorCo
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs in a context.
+    """Return a function that runs in a context.
 
     Args:
-        ctx: a context manager that can be entered again, or a function that makes one for each call.
-        func: the function.
+        ctx: a reusable context manager, or a function that makes one for each call.
+        func: function to decorate.
 
     Raises:
-        AssertionError: if `ctx` is neither one nor the other, or both.
+        AssertionError: if `ctx` is neither, or both.
     """
     is_context = hasattr(ctx, "__enter__")
     if is_context == callable(ctx) and not isinstance(ctx, _DecoratorContextManager):

@@ -13,15 +13,11 @@ __all__ = ["all_same_mode", "no_dispatch"]
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """In this block neither dispatch modes nor `__torch_dispatch__` of subclasses are asked."""
+    """Ask neither dispatch modes nor `__torch_dispatch__` of subclasses in this block."""
     with DisableTorchDispatch():
         yield
 
 
 def all_same_mode(modes: Any) -> bool:
-    """Whether all of some modes are the same object.
-
-    Args:
-        modes: a sequence with at least one.
-    """
+    """Whether all of `modes`, a sequence with at least one, are the same object."""
     return all(mode is modes[0] for mode in modes)

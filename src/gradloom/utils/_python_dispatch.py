@@ -1,4 +1,4 @@
-"""Dispatch modes, and what code with wrapper subclasses asks; see Note [Torch dispatch]."""
+"""Dispatch modes, and helpers for wrapper subclasses; see Note [Torch dispatch]."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class TorchDispatchMode:
-    """Within a block `with mode:` every operator is answered by the mode's `__torch_dispatch__`, below autograd.
+    """Base of modes: within `with mode:` its `__torch_dispatch__` computes every operator, below autograd.
 
-    Modes nest; the innermost is asked first, and does not see what it calls itself, which the others do. What a mode
-    returns is the operator's result; `func(*args, **kwargs)` computes it as it would be without the mode.
+    Modes nest; the innermost is asked first. A mode does not see the operators that it calls itself; outer modes do.
+    `func(*args, **kwargs)` computes the operator without the mode.
     """
 
     supports_higher_order_operators = False
@@ -35,12 +35,12 @@ class TorchDispatchMode:
         self._before: list[tuple[Any, int]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer an operator.
+        """Compute an operator.
 
         Args:
-            func: its object, such as gradloom.ops.aten.add.Tensor.
-            types: the classes among its arguments that answer operators themselves.
-            args, kwargs: its arguments.
+            func: operator object, such as gradloom.ops.aten.add.Tensor.
+            types: classes among the arguments that define `__torch_dispatch__`.
+            args, kwargs: the operator's arguments.
         """
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
 
@@ -59,12 +59,12 @@ class TorchDispatchMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
-        """A mode to enter: `with Mode.push() as mode`."""
+        """Return a new mode to enter: `with Mode.push() as mode`."""
         return cls(*args, **kwargs)
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """False: gradloom has no modes of its own that others must not see."""
+        """Return False: gradloom has no internal modes to hide from others."""
         return False
 
 
@@ -79,7 +79,7 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     """Whether the thread is within a dispatch mode.
 
     Args:
-        include_infra_modes: has no effect.
+        include_infra_modes: no effect.
     """
     return bool(state.dispatch_modes)
 
@@ -115,10 +115,10 @@ def _disable_current_modes() -> Iterator[list[Any]]:
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether a tensor tells what it wraps: by `__tensor_flatten__` and `__tensor_unflatten__`.
+    """Whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`.
 
     Args:
-        t: anything.
+        t: any object.
     """
     return (
         isinstance(t, _operators.Tensor)
@@ -128,7 +128,7 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """The same of a class.
+    """Whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`.
 
     Args:
         t: a class.
@@ -143,15 +143,15 @@ def is_traceable_wrapper_subclass_type(t: type) -> bool:
 def transform_subclass(
     t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
 ) -> Any:
-    """A wrapper made anew around what a function makes of the tensors inside.
+    """Return a new wrapper around the results of a function of the wrapped tensors.
 
     Args:
-        t: a tensor with `__tensor_flatten__` and `__tensor_unflatten__`.
+        t: tensor with `__tensor_flatten__` and `__tensor_unflatten__`.
         callback: takes the name of an attribute and the tensor there.
-        outer_size, outer_stride: shape and strides of the new one; those of `t` by default.
+        outer_size, outer_stride: shape and strides of the result, by default those of `t`.
 
     Raises:
-        RuntimeError: if the new one has another shape.
+        RuntimeError: if the result has another shape.
     """
     outer_size = t.size() if outer_size is None else outer_size
     outer_stride = t.stride() if outer_stride is None else outer_stride
@@ -167,19 +167,20 @@ def transform_subclass(
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What `__torch_dispatch__` of a wrapper subclass returns, so that it aliases what the schema says.
+    """Return the result of a wrapper subclass's `__torch_dispatch__` with the aliases that the schema declares.
 
-    An operator that writes to an argument returns that argument, not a new wrapper around what it wraps.
+    An operator that writes to an argument returns that argument, not a new wrapper.
 
     Args:
-        func: the operator's object. args, kwargs: its arguments.
-        out: what it gave.
+        func: operator object.
+        args, kwargs: its arguments.
+        out: its result.
 
     Returns:
-        `out`, with arguments in the places of results that are those.
+        `out`, with written arguments in place of the results that alias them.
 
     Raises:
-        AssertionError: if func is no operator object.
+        AssertionError: if func is not an operator object.
     """
     schema = getattr(func, "_schema", None)
     if schema is None:

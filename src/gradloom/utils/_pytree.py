@@ -1,6 +1,6 @@
 """Nested containers as trees: flattened into a list of leaves and a spec from which the same containers are rebuilt.
 
-See Note [Trees] in _tree_spec.py for what is a container and what a leaf.
+Note [Trees] in _tree_spec.py defines containers and leaves.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ __all__ = [
 
 
 def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree in order, and its structure.
+    """Return the leaves of a tree in order, and its structure.
 
     Args:
-        tree: anything; what is no container is a tree of one leaf.
-        is_leaf: takes a subtree; True makes it a leaf, whatever it is.
+        tree: any value; what is not a container is a tree of one leaf.
+        is_leaf: predicate of a subtree that makes it a leaf.
     """
     leaves: list[Any] = []
     return leaves, flatten(tree, leaves, is_leaf)
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
-    """The tree of a structure with the given leaves.
+    """Build the tree of a structure from leaves.
 
     Args:
         leaves: as many as the structure has places.
-        treespec: what `tree_flatten` or `tree_structure` gave.
+        treespec: structure, from `tree_flatten` or `tree_structure`.
 
     Raises:
-        TypeError: if it is no TreeSpec.
+        TypeError: if it is not a TreeSpec.
         ValueError: for another number of leaves.
     """
     if not isinstance(treespec, TreeSpec):
@@ -84,51 +84,35 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 
 
 def tree_leaves(tree: PyTree, is_leaf: _IsLeaf = None) -> list[Any]:
-    """The leaves of a tree, in order.
-
-    Args:
-        tree, is_leaf: see tree_flatten.
-    """
+    """Return the leaves of a tree in order; arguments as for `tree_flatten`."""
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_iter(tree: PyTree, is_leaf: _IsLeaf = None) -> Iterator[Any]:
-    """An iterator over the leaves of a tree.
-
-    Args:
-        tree, is_leaf: see tree_flatten.
-    """
+    """Return an iterator over the leaves of a tree; arguments as for `tree_flatten`."""
     return iter(tree_flatten(tree, is_leaf)[0])
 
 
 def tree_structure(tree: PyTree, is_leaf: _IsLeaf = None) -> TreeSpec:
-    """The structure of a tree.
-
-    Args:
-        tree, is_leaf: see tree_flatten.
-    """
+    """Return the structure of a tree; arguments as for `tree_flatten`."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether a tree is one leaf.
-
-    Args:
-        tree, is_leaf: see tree_flatten.
-    """
+    """Whether a tree is one leaf; arguments as for `tree_flatten`."""
     return is_leaf is not None and is_leaf(tree) or kind_of(tree) is None
 
 
 def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _IsLeaf = None) -> PyTree:
-    """A tree of the same structure, with `func(leaf)` for every leaf.
+    """Return a tree of the same structure with `func(leaf)` for every leaf.
 
     Args:
-        func: takes a leaf of `tree`, and of each of `rests` what stands there.
-        tree, is_leaf: see tree_flatten.
-        rests: trees that have the structure of `tree`, or go on where it has leaves.
+        func: takes a leaf of `tree`, and the corresponding subtree of each of `rests`.
+        tree, is_leaf: as for `tree_flatten`.
+        rests: trees with the structure of `tree`, down to its leaves.
 
     Raises:
-        ValueError: if the structure of one of `rests` is another one.
+        ValueError: if one of `rests` has another structure.
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     if rests:
@@ -137,10 +121,7 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _I
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _IsLeaf = None) -> PyTree:
-    """Call `func` for every leaf, for its effect.
-
-    Args:
-        func, tree, rests, is_leaf: see tree_map.
+    """Call `func` for every leaf, for its effect; arguments as for `tree_map`.
 
     Returns:
         `tree` itself.
@@ -150,19 +131,19 @@ def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _
 
 
 def _chosen(of):
-    """A predicate from a class, a tuple of classes, or a predicate."""
+    """Return a predicate for a class, a tuple of classes, or a predicate."""
     return of if callable(of) and not isinstance(of, type) else lambda leaf: isinstance(leaf, of)
 
 
 def tree_map_only(
     type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: _IsLeaf = None
 ) -> PyTree:
-    """A tree of the same structure, with `func(leaf)` for some leaves and the others as they are.
+    """Return a tree of the same structure with `func(leaf)` for some leaves and the others unchanged.
 
     Args:
-        type_or_types_or_pred: the leaves that are meant: a class, a tuple of them, or a predicate.
+        type_or_types_or_pred: leaves to map: a class, a tuple of classes, or a predicate.
         func: takes a leaf.
-        tree, is_leaf: see tree_flatten.
+        tree, is_leaf: as for `tree_flatten`.
     """
     chosen = _chosen(type_or_types_or_pred)
     return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
@@ -171,10 +152,7 @@ def tree_map_only(
 def tree_map_only_(
     type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: _IsLeaf = None
 ) -> PyTree:
-    """Call `func` for some leaves, for its effect.
-
-    Args:
-        type_or_types_or_pred, func, tree, is_leaf: see tree_map_only.
+    """Call `func` for some leaves, for its effect; arguments as for `tree_map_only`.
 
     Returns:
         `tree` itself.
@@ -184,76 +162,44 @@ def tree_map_only_(
 
 
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for all leaves.
-
-    Args:
-        pred: takes a leaf.
-        tree, is_leaf: see tree_flatten.
-    """
+    """Whether `pred` holds for all leaves; tree and is_leaf as for `tree_flatten`."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for some leaf.
-
-    Args:
-        pred: takes a leaf.
-        tree, is_leaf: see tree_flatten.
-    """
+    """Whether `pred` holds for any leaf; tree and is_leaf as for `tree_flatten`."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for all leaves of some classes.
-
-    Args:
-        type_or_types: the leaves that are asked.
-        pred, tree, is_leaf: see tree_all.
-    """
+    """Whether `pred` holds for all leaves of some classes; tree and is_leaf as for `tree_flatten`."""
     chosen = _chosen(type_or_types)
     return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if chosen(leaf))
 
 
 def tree_any_only(type_or_types: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for some leaf of some classes.
-
-    Args:
-        type_or_types: the leaves that are asked.
-        pred, tree, is_leaf: see tree_all.
-    """
+    """Whether `pred` holds for any leaf of some classes; tree and is_leaf as for `tree_flatten`."""
     chosen = _chosen(type_or_types)
     return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if chosen(leaf))
 
 
 def tree_flatten_with_path(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[tuple[Any, Any]], TreeSpec]:
-    """The leaves of a tree, each with its path, a tuple of steps; and the structure.
-
-    Args:
-        tree, is_leaf: see tree_flatten.
+    """Return pairs (path, leaf), a path being a tuple of keys; and the structure. Arguments as for `tree_flatten`.
 
     Raises:
-        ValueError: if a container was registered without names for its children.
+        ValueError: if a container was registered without keys for its children.
     """
     spec = tree_flatten(tree, is_leaf)[1]
     return list(_with_paths(tree, (), is_leaf)), spec
 
 
 def tree_leaves_with_path(tree: PyTree, is_leaf: _IsLeaf = None) -> list[tuple[Any, Any]]:
-    """The leaves of a tree as pairs (path, leaf).
-
-    Args:
-        tree, is_leaf: see tree_flatten.
-    """
+    """Return the leaves of a tree as pairs (path, leaf); arguments as for `tree_flatten`."""
     return list(_with_paths(tree, (), is_leaf))
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _IsLeaf = None) -> PyTree:
-    """As tree_map, with the path of the leaf as the first argument of `func`.
-
-    Args:
-        func: takes the path, the leaf, and what stands there in `rests`.
-        tree, rests, is_leaf: see tree_map.
-    """
+    """Return a tree of the same structure with `func(path, leaf, ...)`; arguments as for `tree_map`."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     return spec.unflatten([func(*pair, *more) for pair, *more in zip(found, *others, strict=True)])
@@ -277,24 +223,20 @@ def _with_paths(tree, path: tuple, is_leaf) -> Iterator[tuple[Any, Any]]:
 
 
 def keystr(path: tuple[Any, ...]) -> str:
-    """A path as Python would write it: `['a'][0].values`.
-
-    Args:
-        path: a tuple of steps.
-    """
+    """Return a path in Python's notation: `['a'][0].values`."""
     return "".join(map(str, path))
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf = None) -> list[Any] | None:
-    """One value for every leaf of a structure, where a leaf of `tree` may stand for a whole subtree.
+    """Return one value for every leaf of a structure; a leaf of `tree` may stand for a whole subtree.
 
     Args:
         tree: has the structure, or stops earlier.
-        treespec: the structure.
-        is_leaf: see tree_flatten.
+        treespec: structure.
+        is_leaf: as for `tree_flatten`.
 
     Returns:
-        The values in the order of the structure's leaves; None if `tree` does not fit it.
+        The values in the order of the structure's leaves; None if `tree` does not match it.
     """
     kind = kind_of(tree) if is_leaf is None or not is_leaf(tree) else None
     if kind is None:

@@ -1,15 +1,14 @@
-"""What a checkpoint does: keep a part of a program and the conditions that it ran under, and run it again.
+"""Recomputation of a checkpointed part of a program under the conditions of its first run.
 
 Note [Recomputation]
-Without reentrance, the part runs as it stands, under saved-tensor hooks that keep of each saved tensor
-only its number in the order of saving (a `_Place`) and what it looked like. The first time that backward asks for one
-of them, the part runs again under other hooks, which collect what is saved now; the tensor of the same number is the
-one that was asked for. The part's own inputs are kept as a node keeps them, under the hooks that surround the part:
-within another checkpoint they are computed again in turn, so that nested checkpoints keep no more than the outermost's
-inputs.
+Without reentrance, the part runs under saved-tensor hooks that keep of each saved tensor only its position in the order
+of saving (a `_Place`) and its metadata. The first time that backward asks for one of them, the part runs again under
+other hooks, which collect what is saved now; the tensor of the same position is the one requested. The part's inputs
+are kept as a node keeps them, under the hooks that surround the part: within another checkpoint they are recomputed in
+turn, so that nested checkpoints keep no more than the outermost's inputs.
 
-With reentrance, the part is a custom Function that runs without recording, and whose backward records it anew and runs
-a backward pass of its own.
+With reentrance, the part is a custom Function that runs without recording; its backward records it anew and runs a
+backward pass of its own.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from ..random import get_rng_state, set_rng_state
 
 
 class CheckpointError(RuntimeError):
-    """A part did not save the same tensors when it was run again."""
+    """The recomputation saved other tensors than the first run."""
 
     __module__ = "gradloom.utils.checkpoint"
 
 
 class Settings:
-    """What the `with` blocks of the checkpoint module set."""
+    """Settings of the checkpoint module's `with` blocks."""
 
     early_stop = True
     debug: bool | None = None
 
 
 class _Place:
-    """What a node keeps instead of a tensor: which of the part's saved tensors it is."""
+    """What a node keeps instead of a tensor: the part, and the tensor's position among its saved tensors."""
 
     __slots__ = ("part", "number", "__weakref__")
 
@@ -50,14 +49,14 @@ class _Place:
 
 
 class _Enough(Exception):
-    """Ends a run in backward: everything has been computed."""
+    """Raised to end a recomputation that has all it needs."""
 
 
 class Conditions:
-    """What the results of a part depend on besides its inputs: the random numbers that it draws, and autocast.
+    """State that a part's results depend on besides its inputs: random numbers and autocast.
 
     Args:
-        preserve: whether it is to draw the same numbers when it runs again.
+        preserve: whether the recomputation draws the same random numbers.
     """
 
     def __init__(self, preserve: bool) -> None:
@@ -67,7 +66,7 @@ class Conditions:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """A block in which they are as they were."""
+        """Restore the conditions for a block."""
         now = get_rng_state() if self.random is not None else None
         try:
             if self.random is not None:
@@ -88,9 +87,9 @@ class Conditions:
 
 
 class GraphExecGroup:
-    """A `with` block in which backward passes that need the same part run it again once between them.
+    """Context manager in which several backward passes share one recomputation of a part.
 
-    They must not need the same of its tensors: each is given once.
+    They must not need the same saved tensors: each is returned once.
     """
 
     __module__ = "gradloom.utils.checkpoint"
@@ -107,17 +106,17 @@ class GraphExecGroup:
 
     @classmethod
     def _get_current_group(cls) -> GraphExecGroup | None:
-        """The one of this thread, or None."""
+        """Return this thread's group, or None."""
         return state.__dict__.get("recomputation_group")
 
 
 class Part:
-    """A part of a program that is run again.
+    """A part of a program that is recomputed.
 
     Args:
         function, args, kwargs: what is run.
-        context: surrounds the runs in backward.
-        preserve: whether the same random numbers are drawn then.
+        context: context manager of the recomputations.
+        preserve: whether they draw the same random numbers.
     """
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
@@ -131,7 +130,7 @@ class Part:
         self.early_stop, self.checks, self.debug = True, True, False
 
     def recording(self) -> saved_tensors_hooks:
-        """The hooks of the first run."""
+        """Return the saved-tensor hooks of the first run."""
 
         def pack(tensor: Tensor) -> _Place:
             self.looks.append(_look(tensor))
@@ -140,7 +139,7 @@ class Part:
         return saved_tensors_hooks(pack, lambda place: place.part.tensor(place.number))
 
     def tensor(self, number: int) -> Tensor:
-        """A saved tensor, computed again once for each pass; outside of a pass, for each look at it."""
+        """Return a saved tensor, recomputed once per pass; outside of a pass, at each access."""
         task, group = state.graph_task, GraphExecGroup._get_current_group()
         if task is None:
             return self.run()[number]
@@ -157,7 +156,7 @@ class Part:
         return tensor
 
     def shared(self, group: GraphExecGroup, number: int) -> Tensor:
-        """A saved tensor for one of several passes, computed again once for all of them."""
+        """Return a saved tensor for one of several passes, recomputed once for all of them."""
         found = self.found_in.get(group)
         if found is None:
             found = self.found_in[group] = self.run()
@@ -170,7 +169,7 @@ class Part:
         return found.pop(number)
 
     def run(self) -> dict[int, Tensor]:
-        """Run the part again: what it saves, by number."""
+        """Run the part again; return what it saves, by position."""
         found: dict[int, Tensor] = {}
         looks: list[str] = []
         last = len(self.looks)
@@ -201,7 +200,7 @@ class Part:
         return found
 
     def compare(self, looks: list[str]) -> None:
-        """Raise if the second run saved other tensors than the first."""
+        """Raise CheckpointError if the recomputation saved other tensors than the first run."""
         if len(looks) != len(self.looks):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original "
@@ -238,7 +237,7 @@ def _look(tensor: Tensor) -> str:
 
 
 def _kept(value: Any) -> Any:
-    """An input as a node would save it, under the hooks that are in force here."""
+    """Save an input as a node would, under the hooks in force."""
     return SavedVariable(value) if isinstance(value, Tensor) and not value._inference else value
 
 

@@ -1,10 +1,10 @@
-"""Checkpoints that keep some results: a policy says, operator by operator, what is kept and what is computed again.
+"""Selective checkpoints: a policy decides for each operator whether its result is kept or recomputed.
 
 Note [Selective checkpoints]
-The part's first run is seen by a dispatch mode, which asks the policy about each operator's result and keeps those
-that it wants, by operator and by how many times that operator ran before. The run in backward is seen by another, which
-gives a kept result instead of computing it. Both are below autograd: the operator's history is recorded in either case,
-so that the checkpoint saves the same tensors in both runs.
+A dispatch mode sees the part's first run, asks the policy about each operator's result and keeps those selected, by
+operator and number of the call. Another mode sees the recomputation and returns kept results instead of computing them.
+Both are below autograd: the operator's history is recorded either way, so that the checkpoint saves the same tensors in
+both runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["CheckpointPolicy", "SAC_IGNORED_OPS", "SelectiveCheckpointContext", 
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operator's result: kept, or computed again. MUST and PREFER differ for compilers only.
+    """Whether an operator's result is kept or recomputed. MUST and PREFER differ for compilers only.
 
-    The results that PyTorch may move to the CPU are computed again, as there without a compiler.
+    Results that PyTorch may move to the CPU are recomputed, as they are there without a compiler.
     """
 
     MUST_SAVE = 0
@@ -37,11 +37,11 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operator and its arguments.
+    """Context that a policy gets besides the operator and its arguments.
 
     Args:
-        is_recompute: whether the part runs again, in backward. Policies are asked in the first run only.
-        op_output: what the operator returned.
+        is_recompute: whether the part is being recomputed; policies are asked in the first run only.
+        op_output: the operator's result.
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
@@ -53,7 +53,7 @@ _RECOMPUTE, _CONSUMED = object(), object()
 
 
 def _ignored_operators() -> frozenset[Any]:
-    """Operators that compute nothing, which no policy is asked about."""
+    """Return the operators that compute nothing, about which no policy is asked."""
     aten = import_module("gradloom.ops").aten
     names = ("detach", "is_contiguous", "size", "stride", "storage_offset", "dim", "numel")
     return frozenset(getattr(aten, name).default for name in names if hasattr(aten, name))
@@ -63,7 +63,7 @@ SAC_IGNORED_OPS = _ignored_operators()
 
 
 class _Kept:
-    """A tensor, and the version that it was kept in."""
+    """A tensor and its version when it was kept."""
 
     __slots__ = ("tensor", "version")
 
@@ -72,7 +72,7 @@ class _Kept:
         self.version = self.tensor._version
 
     def get(self, allow_mutation: bool) -> Tensor:
-        """The tensor.
+        """Return the tensor.
 
         Raises:
             RuntimeError: if it was written to.
@@ -87,7 +87,7 @@ class _Kept:
 
 
 class _CachingTorchDispatchMode(TorchDispatchMode):
-    """Keeps what the policy wants in `storage`: operator -> number of the call -> result."""
+    """Keep what the policy selects in `storage`: operator -> number of the call -> result."""
 
     def __init__(self, policy_fn: Callable[..., Any], storage: dict[Any, dict[int, Any]]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 
 
 class _CachedTorchDispatchMode(TorchDispatchMode):
-    """Gives what `storage` holds instead of computing it again."""
+    """Return what `storage` holds instead of recomputing it."""
 
     def __init__(self, storage: dict[Any, dict[int, Any]], allow_cache_entry_mutation: bool = False) -> None:
         super().__init__()
@@ -150,15 +150,15 @@ def _keep(value: Any) -> Any:
 
 
 def _policy_from_bool(keep: bool) -> CheckpointPolicy:
-    """The policy that a bool stands for."""
+    """Return the policy that a bool stands for."""
     return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def _policy_of(answer: Any, func: Any) -> CheckpointPolicy:
-    """A policy's answer, for which a bool may stand.
+    """Return a policy's result as a CheckpointPolicy.
 
     Raises:
-        TypeError: for anything else.
+        TypeError: if it is neither that nor a bool.
     """
     if isinstance(answer, bool):
         return _policy_from_bool(answer)
@@ -173,23 +173,22 @@ def _policy_of(answer: Any, func: Any) -> CheckpointPolicy:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
-    """The contexts of a checkpoint that keeps the results of some operators.
+    """Return the contexts of a checkpoint that keeps the results of some operators.
 
         context_fn = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
         y = checkpoint(part, x, use_reentrant=False, context_fn=context_fn)
 
     Args:
-        policy_fn_or_list: the operators whose results are kept, as OpOverloads; or a function that is called with a
-            SelectiveCheckpointContext, the OpOverload and its arguments, and returns a CheckpointPolicy or whether to
-            keep the result.
-        allow_cache_entry_mutation: give kept tensors also after they were written to, with what they hold then.
+        policy_fn_or_list: OpOverloads whose results are kept; or a function of a SelectiveCheckpointContext, the
+            OpOverload and its arguments that returns a CheckpointPolicy, or whether to keep the result.
+        allow_cache_entry_mutation: return kept tensors even after they were written to.
 
     Returns:
-        The context of the first run, and that of the run in backward, of which there can be one.
+        The context of the first run and that of the recomputation, which may happen once.
 
     Raises:
-        TypeError: if it is neither a function nor a list.
-        ValueError: for what is no OpOverload in the list.
+        TypeError: if the policy is neither a function nor a list.
+        ValueError: for something in the list that is not an OpOverload.
     """
     policy: Callable[..., Any]
     if isinstance(policy_fn_or_list, (list, tuple)):

@@ -1,11 +1,10 @@
-"""The structure of trees: which containers there are, how each is taken apart and built, and what a tree is made of.
+"""The structure of trees: containers, how each is flattened and rebuilt, and specs.
 
 Note [Trees]
 A tree is a value built of registered containers: tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque, Size,
 the named results of operators, and what `register_pytree_node` adds. Everything else is a leaf: tensors, numbers, None,
-and instances of subclasses of those containers, because nobody knows how to build one of them again. How a container
-is taken apart and put together is a `Container` in the table `CONTAINERS`; a `TreeSpec` is what is left of a tree when
-its leaves are taken out.
+and instances of subclasses of those containers, which could not be rebuilt. The table `CONTAINERS` has a `Container`
+for each kind; a `TreeSpec` is a tree without its leaves.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SequenceKey(NamedTuple):
-    """A step of a path: item `idx` of a sequence."""
+    """A key of a path: item `idx` of a sequence."""
 
     idx: int
 
@@ -27,12 +26,12 @@ class SequenceKey(NamedTuple):
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """The item of `sequence` that the step leads to."""
+        """Return that item of `sequence`."""
         return sequence[self.idx]
 
 
 class MappingKey(NamedTuple):
-    """A step of a path: what a mapping holds under `key`."""
+    """A key of a path: the value of `key` in a mapping."""
 
     key: Any
 
@@ -40,12 +39,12 @@ class MappingKey(NamedTuple):
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What `mapping` holds there."""
+        """Return that value of `mapping`."""
         return mapping[self.key]
 
 
 class GetAttrKey(NamedTuple):
-    """A step of a path: the attribute `name`."""
+    """A key of a path: the attribute `name`."""
 
     name: str
 
@@ -53,18 +52,18 @@ class GetAttrKey(NamedTuple):
         return f".{self.name}"
 
     def get(self, owner: Any) -> Any:
-        """The attribute of `owner`."""
+        """Return that attribute of `owner`."""
         return getattr(owner, self.name)
 
 
 class Container(NamedTuple):
-    """How one kind of container is taken apart and built.
+    """How one kind of container is flattened and rebuilt.
 
     Attributes:
-        flatten: container -> (children, context); the context is all that is needed besides the children.
+        flatten: container -> (children, context), the context being all that is needed besides the children.
         unflatten: (children, context) -> container.
-        keys: (children, context) -> the steps to the children; None if they have no names.
-        label: how specs print it.
+        keys: (children, context) -> the children's keys; None if they have none.
+        label: name in a printed spec.
     """
 
     flatten: Callable[[Any], tuple[Any, Any]]
@@ -123,18 +122,18 @@ def register_pytree_node(
     from_dumpable_context: Any = None,
     flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = None,
 ) -> None:
-    """Let instances of a class be nodes of trees, rather than leaves.
+    """Register a class whose instances are nodes of trees, rather than leaves.
 
     Args:
-        cls: the class itself; its subclasses stay leaves.
-        flatten_fn: takes an instance; returns its children and a context: all else that makes it up, which must
-            compare equal for containers of one structure.
-        unflatten_fn: takes the children and the context; returns an instance.
-        flatten_with_keys_fn: takes an instance; returns a list of pairs (step, child) and the context, for paths.
-        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted, and not used: specs are pickled.
+        cls: the class; its subclasses stay leaves.
+        flatten_fn: takes an instance; returns its children and a context, which must compare equal for containers of
+            one structure.
+        unflatten_fn: takes children and context; returns an instance.
+        flatten_with_keys_fn: takes an instance; returns a list of pairs (key, child) and the context, for paths.
+        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted without effect: specs are pickled.
 
     Raises:
-        ValueError: if the class is a container already.
+        ValueError: if the class is registered already.
     """
     if cls in CONTAINERS:
         raise ValueError(f"{cls!r} is already registered as pytree node.")
@@ -149,7 +148,7 @@ def register_pytree_node(
 
 
 def kind_of(value) -> Any:
-    """The key of `CONTAINERS` under which a value's kind stands; None for a leaf."""
+    """Return the key of a value's kind in `CONTAINERS`; None for a leaf."""
     cls = value.__class__
     if cls in CONTAINERS:
         return cls
@@ -171,7 +170,7 @@ def kind_of(value) -> Any:
 
 
 def _know_the_library_s() -> None:
-    """Register the library's own tuples, when the first of them is met."""
+    """Register the library's own tuples on first use."""
     from ..types.size import Size
 
     if Size not in CONTAINERS:
@@ -179,7 +178,7 @@ def _know_the_library_s() -> None:
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or is such a class."""
+    """Whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or such a class."""
     cls = value if isinstance(value, type) else value.__class__
     fields = getattr(cls, "_fields", None)
     return (
@@ -195,9 +194,9 @@ class TreeSpec:
     """The structure of a tree: its containers, with a place for each leaf.
 
     Attributes:
-        type: the kind of the container (a class; `collections.namedtuple` for all of those); None for a leaf.
-        context: what there is to know of it besides its children.
-        num_leaves, num_nodes, num_children: how many leaves, leaves and containers, and children there are.
+        type: kind of the container, a class (`collections.namedtuple` for all of those); None for a leaf.
+        context: what the container needs besides its children.
+        num_leaves, num_nodes, num_children: numbers of leaves, of leaves and containers, and of children.
     """
 
     __slots__ = ("type", "context", "_children", "num_leaves", "num_nodes", "num_children")
@@ -216,18 +215,18 @@ class TreeSpec:
         return self.type is None
 
     def children(self) -> list[TreeSpec]:
-        """The specs of the container's children."""
+        """Return the specs of the container's children."""
         return list(self._children)
 
     def child(self, index: int) -> TreeSpec:
-        """The spec of one child."""
+        """Return the spec of one child."""
         return self._children[index]
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """What stands in another tree where this one has leaves; those may be trees themselves.
+        """Return the subtrees of another tree at the places of this one's leaves.
 
         Raises:
-            ValueError: if the other tree's containers are not this one's, down to the leaves of this one.
+            ValueError: if the other tree has other containers above them.
         """
         found: list[Any] = []
         self._collect(tree, found)
@@ -241,7 +240,7 @@ class TreeSpec:
             spec._collect(child, found)
 
     def _children_of(self, tree):
-        """The children of a container that should be like this one; a mapping's in the order of the keys here."""
+        """Return the children of a container of this kind; a mapping's in the order of the keys here."""
         kind = kind_of(tree)
         mapping = self.type in _MAPPINGS and kind in _MAPPINGS
         if kind is not self.type and not mapping:
@@ -266,10 +265,10 @@ class TreeSpec:
         return children
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree of this structure with the given leaves.
+        """Build the tree of this structure from leaves.
 
         Raises:
-            ValueError: if there are more or fewer of them than places.
+            ValueError: for another number of leaves than places.
         """
         given = list(leaves)
         if len(given) != self.num_leaves:
@@ -309,7 +308,7 @@ LEAF = TreeSpec(None, None)
 
 
 def LeafSpec() -> TreeSpec:
-    """The spec of a tree that is one leaf."""
+    """Return the spec of a tree that is one leaf."""
     return LEAF
 
 
@@ -318,7 +317,7 @@ def _keys_of(kind, context):
 
 
 def flatten(tree, leaves: list, is_leaf) -> TreeSpec:
-    """The structure of a tree, whose leaves are added to a list."""
+    """Return the structure of a tree; append its leaves to a list."""
     kind = kind_of(tree) if is_leaf is None or not is_leaf(tree) else None
     if kind is None:
         leaves.append(tree)

@@ -1,6 +1,4 @@
-"""Checkpoints: parts of a program whose intermediate tensors are computed again in backward instead of being kept. How
-that is done says Note [Recomputation].
-"""
+"""Checkpoints: parts of a program whose intermediate tensors are recomputed in backward; see Note [Recomputation]."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ __all__ = [
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
-# What stands on dispatch modes, which are imported when they are asked for.
+# Names that need dispatch modes, which are imported on first use.
 _SELECTIVE = frozenset(
     (
         "CheckpointPolicy",
@@ -58,7 +56,7 @@ _SELECTIVE = frozenset(
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The contexts of a checkpoint that asks for none."""
+    """Return the two contexts of a checkpoint that needs none."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -72,24 +70,24 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run `function(*args, **kwargs)` and keep its inputs only; backward computes the rest again.
+    """Run `function(*args, **kwargs)` and keep only its inputs; backward recomputes the rest.
 
     Args:
-        function: the part of the program. It must do the same each time it runs with the same inputs.
-        use_reentrant: False is recommended. True runs the part without recording it and needs an input that requires
-            grad; it is what PyTorch does, with a warning, when nothing is said.
-        context_fn: returns two context managers: one for the first run, one for the runs in backward.
+        function: part of the program. It must do the same each time it runs with the same inputs.
+        use_reentrant: False is recommended. True runs the part without recording and needs an input that requires grad;
+            it is PyTorch's default, with a warning.
+        context_fn: returns two context managers, for the first run and for recomputation.
         determinism_check: "default" compares shapes, dtypes and devices of what both runs save, "none" does not.
-        debug: add to the error about a difference what was saved by either run.
-        early_stop: stop a run in backward when everything that is needed has been computed.
+        debug: list what both runs saved in the error about a difference.
+        early_stop: stop the recomputation once everything needed has been computed.
         preserve_rng_state: (keyword) draw the same random numbers in both runs; default True.
 
     Returns:
         What `function` returns.
 
     Raises:
-        ValueError: for keywords that the reentrant variant does not know.
-        CheckpointError: in backward, if the part saved other tensors than in the first run.
+        ValueError: for keywords that the reentrant variant does not take.
+        CheckpointError: in backward, if the recomputation saved other tensors.
     """
     if use_reentrant is None:
         warnings.warn(
@@ -120,7 +118,7 @@ def checkpoint(
 
 
 class set_checkpoint_early_stop:
-    """A `with` block in which checkpoints do (or do not) stop a run in backward as soon as they can."""
+    """Context manager that sets whether checkpoints stop their recomputation early."""
 
     before: bool
 
@@ -135,7 +133,7 @@ class set_checkpoint_early_stop:
 
 
 class set_checkpoint_debug_enabled:
-    """A `with` block that overrides the `debug` of the checkpoints in it; None leaves it to each of them."""
+    """Context manager that overrides `debug` of the checkpoints within; None leaves it to each of them."""
 
     before: bool | None
 
@@ -150,43 +148,35 @@ class set_checkpoint_debug_enabled:
 
 
 class DefaultDeviceType:
-    """Which device a reentrant checkpoint keeps random states of, where its inputs do not tell; the CPU's always is."""
+    """Device type whose random states a reentrant checkpoint keeps if its inputs do not determine it."""
 
     _type = "cpu"
 
     @staticmethod
     def set_device_type(device: str = "cpu") -> None:
-        """Set it.
-
-        Args:
-            device: the kind of device.
-        """
+        """Set the device type."""
         DefaultDeviceType._type = device
 
     @staticmethod
     def get_device_type() -> str:
-        """The kind of device."""
+        """Return the device type."""
         return DefaultDeviceType._type
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """The devices besides the CPU on which some Tensors are, and their random states: there are none.
-
-    Args:
-        args: any values.
-    """
+    """Return the devices other than the CPU among the arguments' tensors, and their random states: none."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
-    """Set random states of devices besides the CPU.
+    """Set random states of devices other than the CPU.
 
     Args:
         devices, states: what `get_device_states` returned.
-        device_type: the kind of device.
+        device_type: device type.
 
     Raises:
-        RuntimeError: if there are any: gradloom computes on the CPU.
+        RuntimeError: for any device: gradloom computes on the CPU.
     """
     if devices:
         raise RuntimeError(
@@ -196,7 +186,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
 
 
 def detach_variable(inputs: tuple) -> tuple:
-    """The Tensors of a tuple without their history, with requires_grad as before; other values as they are."""
+    """Detach the Tensors of a tuple, keeping requires_grad; return other values as they are."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
@@ -209,7 +199,7 @@ def check_backward_validity(inputs: Sequence) -> None:
 
 
 class CheckpointFunction(Function):
-    """The reentrant variant: see Note [Recomputation]."""
+    """Reentrant checkpoint; see Note [Recomputation]."""
 
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
@@ -245,7 +235,7 @@ class CheckpointFunction(Function):
 
 
 def _runs_everything() -> bool:
-    """Whether the backward pass accumulates into all leaves, rather than computing some gradients only."""
+    """Whether the backward pass accumulates into all leaves, rather than computing selected gradients."""
     task = state.graph_task
     return task is None or task.plan is None
 
@@ -253,16 +243,16 @@ def _runs_everything() -> bool:
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run functions one after another, in `segments` parts of which each but the last is checkpointed.
+    """Run functions one after another in `segments` parts, all but the last checkpointed.
 
     Args:
-        functions: a Sequential, or a list of Modules and functions of one argument.
-        segments: into how many parts they are divided.
-        input: what the first gets.
-        use_reentrant, preserve_rng_state: see checkpoint.
+        functions: a Sequential, or a list of modules and functions of one argument.
+        segments: number of parts.
+        input: argument of the first function.
+        use_reentrant, preserve_rng_state: as for `checkpoint`.
 
     Raises:
-        ValueError: for other keywords, or if there are fewer functions than segments.
+        ValueError: for other keywords, or more segments than functions.
     """
     if use_reentrant is None:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""How many floating-point operations a program takes: those of matrix products and convolutions, which are nearly all.
+"""Counting of floating-point operations: those of matrix products and convolutions, which are nearly all.
 
 with FlopCounterMode() as counter:
     model(x).sum().backward()
@@ -26,7 +26,7 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 
 
 def _shapes(formula: Callable[..., int]) -> Callable[..., int]:
-    """A formula of shapes as one of tensors."""
+    """Turn a formula of shapes into one of tensors."""
 
     @wraps(formula)
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -37,12 +37,12 @@ def _shapes(formula: Callable[..., int]) -> Callable[..., int]:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Say how many operations an operator takes.
+    """Register a formula for an operator's number of floating-point operations.
 
     Args:
-        targets: the operator, `gradloom.ops.mylib.foo`, or a list of them.
-        get_raw: whether the formula takes tensors, and the result as `out_val`. By default it takes their shapes, and
-            that of the result as `out_shape`.
+        targets: operator, such as `gradloom.ops.mylib.foo`, or a list of operators.
+        get_raw: whether the formula takes tensors, and the result as `out_val`. By default it takes shapes, and the
+            result's as `out_shape`.
     """
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
@@ -63,34 +63,34 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
 @register_flop_formula(aten.mm)
 def mm_flop(a: Any, b: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Of a product of matrices: a multiplication and an addition for each term."""
+    """Count a matrix product: a multiplication and an addition for each term."""
     return 2 * a[0] * a[1] * b[1]
 
 
 @register_flop_formula(aten.addmm)
 def addmm_flop(self: Any, a: Any, b: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """As the product."""
+    """Count the product."""
     return mm_flop(a, b)
 
 
 @register_flop_formula(aten.bmm)
 def bmm_flop(a: Any, b: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Of a batch of products."""
+    """Count a batch of products."""
     return a[0] * mm_flop(a[1:], b[1:])
 
 
 @register_flop_formula(aten.baddbmm)
 def baddbmm_flop(self: Any, a: Any, b: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """As the products."""
+    """Count the products."""
     return bmm_flop(a, b)
 
 
 def conv_flop_count(x: Any, w: Any, out: Any, transposed: bool = False) -> int:
-    """Of a convolution.
+    """Count a convolution.
 
     Args:
-        x, w, out: the shapes of input, weight and output.
-        transposed: whether each element of the input, and not of the output, meets the weight.
+        x, w, out: shapes of input, weight and output.
+        transposed: whether the weight is applied to each element of the input instead of the output.
     """
     return 2 * prod(w) * x[0] * prod((x if transposed else out)[2:])
 
@@ -108,7 +108,7 @@ def conv_flop(
     out_shape: Any = None,
     **kwargs: Any,
 ) -> int:
-    """Of a convolution of any kind."""
+    """Count a convolution of any kind."""
     return conv_flop_count(x, w, out_shape, transposed)
 
 
@@ -128,7 +128,7 @@ def conv_backward_flop(
     out_shape: Any = None,
     **kwargs: Any,
 ) -> int:
-    """Of the gradients of a convolution that are asked for: of its input, and of its weight."""
+    """Count the requested gradients of a convolution, of its input and weight."""
     total = 0
     if output_mask[0]:
         total += conv_flop_count(grad, w, out_shape[0], not transposed)
@@ -139,12 +139,12 @@ def conv_backward_flop(
 
 
 class FlopCounterMode(TorchDispatchMode):
-    """A mode that counts floating-point operations, by operator and by module.
+    """Count floating-point operations by operator and by module.
 
     Args:
-        mods: has no effect: modules are found when they are called.
-        depth: how many levels of modules the table shows; None for all.
-        display: whether to print the table at the end of the block.
+        mods: no effect: modules are found when they are called.
+        depth: levels of modules in the table; None for all.
+        display: print the table at the end of the block.
         custom_mapping: operator -> formula, besides those of `register_flop_formula`.
     """
 
@@ -163,18 +163,18 @@ class FlopCounterMode(TorchDispatchMode):
         self.mod_tracker = ModuleTracker()
 
     def get_total_flops(self) -> int:
-        """All that were counted."""
+        """Return the total count."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """Name of a module, or "Global" -> operator -> what it took there."""
+        """Return {module name or "Global": {operator: count}}."""
         return {module: dict(counts) for module, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The counts by module, as a text.
+        """Return a table of the counts by module.
 
         Args:
-            depth: how many levels of modules; the mode's own by default.
+            depth: levels of modules, by default the mode's own.
         """
         depth = self.depth if depth is None else depth
         depth = 999999 if depth is None else depth
@@ -217,14 +217,14 @@ class FlopCounterMode(TorchDispatchMode):
 
 
 def _short(count: int, total: int) -> str:
-    """A count with the unit that the total asks for."""
+    """Format a count in the unit that suits the total."""
     units = ("", "K", "M", "B", "T")
     index = max(0, min(len(units) - 1, (len(str(total)) - 2) // 3))
     return f"{count / 1000**index:,.3f}{units[index]}" if index else f"{count:,}"
 
 
 def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Columns, of which the first is aligned to the left."""
+    """Format columns; the first is aligned to the left."""
     lines = [titles, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
 

@@ -1,4 +1,4 @@
-"""Which modules a program is within: while they are called, and while backward goes through what they computed."""
+"""Tracking of the modules that are being called, or that backward runs through."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["ModuleTracker"]
 
 
 class ModuleTracker:
-    """Within `with ModuleTracker() as tracker:`, `tracker.parents` is the set of the names of the modules that are
-    being called, or that backward goes through, and "Global". The outermost module goes by its class, those in it by
+    """Context manager whose `parents` names the modules that are being called or that backward runs through.
+
+    `parents` is a set that always has "Global". The outermost module is named by its class, those within it
     `Class.attribute`.
     """
 
@@ -67,7 +68,7 @@ class ModuleTracker:
             register_multi_grad_hook(made, self._backward(lambda: self.parents.add(name)))
 
     def _backward(self, change: Callable[[], Any]) -> Callable[[Any], None]:
-        """A hook for backward, at whose end no module is left."""
+        """Return a backward hook; all modules are left at the end of the pass."""
 
         def hook(grads: Any) -> None:
             if not self._callback_is_set:

@@ -37,15 +37,15 @@ _HOW_TO_INSTALL = (
 
 @dataclass(frozen=True)
 class Vertex:
-    """Something in the picture.
+    """A vertex of the picture.
 
     id      its name in the DOT text: o0, o1 ... for outputs, n0, n1 ... for nodes
     kind    'output', 'leaf' (an AccumulateGrad) or 'node'
-    title   the name of the node, or of the output
-    name    the names that `params` gives to the leaf or to a result of the node
-    shapes  shape and dtype of what it gets gradients of
-    saved   (field, what it holds)
-    inner   for a node that runs another one, as CopySlices does, the name of that
+    title   name of the node or the output
+    name    names that `params` gives to the leaf or to a result of the node
+    shapes  shape and dtype of each gradient that it receives
+    saved   pairs (field, short description)
+    inner   name of the node that this one runs, as CopySlices does
     """
 
     id: str
@@ -58,7 +58,7 @@ class Vertex:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of its label."""
+        """Lines of the label."""
         found = [self.title]
         if self.inner:
             found.append(f"runs {self.inner}")
@@ -70,9 +70,9 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Edge:
-    """The way of a gradient, from the vertex that gives it to the one that gets it.
+    """The path of a gradient, from source vertex to target vertex.
 
-    input   which of the gradients of the target it is
+    input   index of the gradient among the target's
     shape   its shape and dtype
     """
 
@@ -83,10 +83,10 @@ class Edge:
 
 
 class Graph:
-    """A backward graph as it was when `graph` looked at it.
+    """A backward graph, as it was when `graph` was called.
 
     Attributes:
-        vertices: outputs first, then nodes in the order in which they are reached.
+        vertices: outputs, then nodes in the order in which they are reached.
         edges: in the same order.
     """
 
@@ -102,7 +102,7 @@ class Graph:
 
     @cached_property
     def dot(self) -> str:
-        """The graph in Graphviz's language, DOT. It is the same for the same program."""
+        """The graph in Graphviz's language, DOT; the same for the same program."""
         several = {e.target for e in self.edges if e.input}
         lines = [
             "digraph backward {",
@@ -116,19 +116,19 @@ class Graph:
         return "\n".join([*lines, "}", ""])
 
     def svg(self) -> str:
-        """The picture as SVG.
+        """Return the picture as SVG.
 
         Raises:
-            RuntimeError: if Graphviz's program `dot` is not installed, or fails.
+            RuntimeError: if Graphviz's program `dot` is not installed or fails.
         """
         return self._drawn("svg").decode("utf-8")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a file; its suffix says how: .dot or .gv, .svg, .png, .pdf and others that `dot` knows.
+        """Write the graph in the format of the file's suffix: .dot, .gv, .svg, .png, .pdf or others that `dot` knows.
 
         Raises:
             ValueError: for a path without a suffix.
-            RuntimeError: if a picture is asked for and `dot` is not installed, or does not know the format.
+            RuntimeError: if a picture needs `dot`, which is not installed or does not know the format.
         """
         kind = Path(path).suffix.removeprefix(".").lower()
         if not kind:
@@ -137,7 +137,7 @@ class Graph:
         Path(path).write_bytes(data)
 
     def source(self) -> Any:
-        """A `graphviz.Source`, for users of that package.
+        """Return a `graphviz.Source`, for users of that package.
 
         Raises:
             ImportError: if the package is not installed.
@@ -161,13 +161,13 @@ class Graph:
         return done.stdout
 
     def _repr_svg_(self) -> str | None:
-        """The picture, for a notebook; None where it cannot be drawn, and the notebook shows something else."""
+        """Return the picture for a notebook; None if it cannot be drawn."""
         if shutil.which("dot") is None or len(self.vertices) > LARGEST_DRAWING:
             return None
         return self.svg()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The picture, or where there is none the graph's text and why there is none."""
+        """Return the picture, or the graph's text and the reason why there is no picture."""
         picture = self._repr_svg_()
         if picture is not None:
             return {"image/svg+xml": picture, "text/plain": repr(self)}
@@ -180,20 +180,20 @@ class Graph:
 
 
 def graph(outputs: Any, params: Any = None, *, saved: bool = True) -> Graph:
-    """The graph that a backward pass from some tensors would run through.
+    """Return the graph that a backward pass from some tensors would run through.
 
     Args:
-        outputs: a tensor, a node, or a sequence of them, or a dict with their names. What needs no gradient is refused.
-        params: names for leaves and other tensors: a dict of tensors, pairs of a name and a tensor such as
+        outputs: a tensor, a node, a sequence of them, or a dict with their names.
+        params: names of leaves and other tensors: a dict of tensors, pairs (name, tensor) such as
             `model.named_parameters()` gives, or a module.
-        saved: whether to show what each node saved.
+        saved: show what each node saved.
 
     Returns:
         A Graph: a notebook shows it, `.dot` is its text, `.save("graph.svg")` writes it. It holds no tensors.
 
     Raises:
         TypeError: if the outputs or params are not of these kinds.
-        ValueError: for an output that needs no gradient, or if there are none.
+        ValueError: for no outputs, or an output that does not require grad.
     """
     roots = _roots(outputs)
     names = _names(params)
@@ -242,7 +242,7 @@ def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], s
 
 
 def _shape(node: Node, number: int) -> str:
-    """Shape and dtype of one of the gradients that a node gets; empty where the node does not know."""
+    """Return shape and dtype of a gradient that a node receives; empty if the node does not know."""
     metadata = node.input_metadata
     if 2 * number >= len(metadata) or metadata[2 * number] is None:
         return ""
@@ -250,7 +250,7 @@ def _shape(node: Node, number: int) -> str:
 
 
 def _roots(outputs: Any) -> list[tuple[str, Node, int]]:
-    """(title, node, which gradient of it) for each output."""
+    """Return (title, node, index of its gradient) for each output."""
     if isinstance(outputs, (Tensor, Node)):
         pairs = [("output", outputs)]
     elif isinstance(outputs, Mapping):
@@ -281,7 +281,7 @@ def _root(title: str, value: Any) -> tuple[str, Node, int]:
 
 
 def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
-    """The names of tensors by their edges; of a tensor with several names, all of them."""
+    """Return the names of tensors by their edges; all names of a tensor with several."""
     if params is None:
         return {}
     if hasattr(params, "named_parameters"):
@@ -301,7 +301,7 @@ def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
 
 
 def _quoted(lines: Iterable[str]) -> str:
-    """A label in DOT: what its language would read as a sign of its own is escaped."""
+    """Return a label in DOT, with special characters escaped."""
     escaped = [line.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n") for line in lines]
     return '"' + "\\n".join(escaped) + '"'
 

@@ -6,8 +6,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn._documentation import elementwise
 from gradloom.nn._functional import operators as ops
+from gradloom.utils._documentation import elementwise
 
 if TYPE_CHECKING:
     from gradloom import Tensor

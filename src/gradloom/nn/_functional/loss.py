@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd.grad_mode import untracked
-from gradloom.nn._documentation import pointwise_loss
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._reduction import get_enum, named
+from gradloom.utils._documentation import pointwise_loss
 
 if TYPE_CHECKING:
     from typing import Any

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn._documentation import pointwise_loss
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.loss import reduced
 from gradloom.nn._reduction import get_enum, named
+from gradloom.utils._documentation import pointwise_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import gradloom as gl
-from gradloom.nn._documentation import spatial
 from gradloom.nn._functional import operators as ops
+from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,25 +1,7 @@
-"""The modules, gathered from their families."""
+"""All modules, gathered from their families."""
 
 from typing import TYPE_CHECKING
 
-from gradloom.nn.modules import (
-    activation,
-    batchnorm,
-    container,
-    conv,
-    distance,
-    dropout,
-    flatten,
-    lazy,
-    linear,
-    loss,
-    module,
-    normalization,
-    padding,
-    pooling,
-    resampling,
-    sparse,
-)
 from gradloom.nn.modules.activation import *  # noqa: F403
 from gradloom.nn.modules.batchnorm import *  # noqa: F403
 from gradloom.nn.modules.container import *  # noqa: F403
@@ -37,23 +19,9 @@ from gradloom.nn.modules.pooling import *  # noqa: F403
 from gradloom.nn.modules.resampling import *  # noqa: F403
 from gradloom.nn.modules.sparse import *  # noqa: F403
 
-_FAMILIES = (
-    activation,
-    batchnorm,
-    container,
-    conv,
-    distance,
-    dropout,
-    flatten,
-    lazy,
-    linear,
-    loss,
-    normalization,
-    padding,
-    pooling,
-    resampling,
-    sparse,
-)
-
-if not TYPE_CHECKING:  # who read the lists of the families, but no expressions
-    __all__ = sorted(["Module", *(name for family in _FAMILIES for name in family.__all__)])  # noqa: PLE0605
+if not TYPE_CHECKING:  # type checkers read the families' lists, but no expressions
+    _FAMILIES = """
+    activation batchnorm container conv distance dropout flatten lazy linear loss normalization padding pooling
+    resampling sparse
+    """.split()
+    __all__ = sorted(["Module", *(name for family in _FAMILIES for name in globals()[family].__all__)])  # noqa: PLE0605

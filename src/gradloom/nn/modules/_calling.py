@@ -1,8 +1,7 @@
-"""Calling a module, and every hook that may run around its forward and backward.
+"""Calling a module, and the hooks around its forward and backward.
 
-Order of one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks,
-the module's forward hooks; in backward the full backward pre-hooks and then the full backward hooks, global
-ones first.
+Order in one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks, the
+module's forward hooks; in backward the full backward pre-hooks, then the full backward hooks, global ones first.
 """
 
 from __future__ import annotations
@@ -38,14 +37,13 @@ _global_registration_hooks = {"module": OrderedDict(), "parameter": OrderedDict(
 
 
 class _GlobalBackwardKind:
-    """Whether the global backward hooks are full ones (True), deprecated ones (False) or there are none
-    (None)."""
+    """Kind of the global backward hooks: full (True), deprecated (False) or none (None)."""
 
     is_full: bool | None = None
 
 
 def _add(hooks, hook, flags=(), prepend=False):
-    """Store `hook` and, under the same id, a mark in each dictionary of `flags`; returns the handle."""
+    """Store `hook` and, under the same id, a mark in each dictionary of `flags`; return the handle."""
     handle = RemovableHandle(hooks, extra_dict=list(flags))
     hooks[handle.id] = hook
     for flag in flags:
@@ -56,20 +54,19 @@ def _add(hooks, hook, flags=(), prepend=False):
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, args)` before the forward of every module.
-
-    It may return new positional arguments.
-    """
+    """Call `hook(module, args)` before every module's forward; it may return new positional arguments."""
     return _add(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call `hook(module, args, output)` after the forward of every module; it may return another output.
+    """Call `hook(module, args, output)` after every module's forward; it may return a replacement of the output.
 
-    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` also when the
-    forward or another hook raised.
+    Args:
+        hook: hook function.
+        with_kwargs: call `hook(module, args, kwargs, output)`.
+        always_call: call the hook even if the forward or another hook raises.
     """
     flags = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
     return _add(_global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on])
@@ -87,33 +84,27 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Deprecated: `register_module_full_backward_hook`, but on the last node of the forward only.
+    """Deprecated: `register_module_full_backward_hook` for the last node of the forward only.
 
     Args:
-        hook: takes (module, grad_input, grad_output) and may return another grad_input.
+        hook: takes (module, grad_input, grad_output) and may return a replacement of grad_input.
     """
     _claim_global_backward(False)
     return _add(_global_backward_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a child module is registered.
-
-    It may return another child.
-    """
+    """Call `hook(module, name, submodule)` when a child module is registered; it may return a replacement."""
     return _add(_global_registration_hooks["module"], hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, param)` whenever a parameter is registered.
-
-    It may return another parameter.
-    """
+    """Call `hook(module, name, param)` when a parameter is registered; it may return a replacement."""
     return _add(_global_registration_hooks["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` whenever a buffer is registered; it may return another buffer."""
+    """Call `hook(module, name, buffer)` when a buffer is registered; it may return a replacement."""
     return _add(_global_registration_hooks["buffer"], hook)
 
 
@@ -127,7 +118,7 @@ def _claim_global_backward(full):
 
 
 def registered(kind: str, module: Any, name: str, value: Any) -> Any:
-    """`value` as the registration hooks of `kind` ("module", "parameter" or "buffer") leave it."""
+    """Return `value` after the registration hooks of `kind` ("module", "parameter" or "buffer")."""
     for hook in _global_registration_hooks[kind].values():
         answer = hook(module, name, value)
         if answer is not None:
@@ -136,13 +127,12 @@ def registered(kind: str, module: Any, name: str, value: Any) -> Any:
 
 
 class Calling:
-    """`module(...)`, and the registration of the hooks that run around it."""
+    """Calling of a module, and registration of the hooks around it."""
 
     def __call__(
         self: _HasForward[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
     ) -> _Result:
-        # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several
-        # times slower.
+        # Read through __dict__: attribute access is several times slower in a class with __getattr__.
         members = self.__dict__
         if (
             members["_forward_hooks"]
@@ -161,17 +151,18 @@ class Calling:
         return Calling.__call__(self, *args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass defines it."""
+        """Compute the module's output; every subclass defines it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before every forward.
+        """Call `hook(module, args)` before every forward; it may return new positional arguments, one value or a tuple.
 
-        It may return the positional arguments to use instead (one value or a tuple). With `with_kwargs` it is
-        `hook(module, args, kwargs)` and may return a pair (args, kwargs). With `prepend` it runs before the
-        hooks that this module has already.
+        Args:
+            hook: hook function.
+            prepend: run before this module's hooks registered so far.
+            with_kwargs: call `hook(module, args, kwargs)`, which may return a pair (args, kwargs).
         """
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return _add(self._forward_pre_hooks, hook, flags, prepend)
@@ -179,10 +170,13 @@ class Calling:
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after every forward; it may return another output.
+        """Call `hook(module, args, output)` after every forward; it may return a replacement of the output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when
-        the forward raised; with `prepend` it runs before the hooks that this module has already.
+        Args:
+            hook: hook function.
+            prepend: run before this module's hooks registered so far.
+            with_kwargs: call `hook(module, args, kwargs, output)`.
+            always_call: call the hook even if the forward or another hook raises.
         """
         flags = []
         if with_kwargs:
@@ -192,32 +186,32 @@ class Calling:
         return _add(self._forward_hooks, hook, flags, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before the input gradients are computed.
-
-        It may return other gradients.
+        """Call `hook(module, grad_output)` before the input gradients are computed; it may return replacements.
 
         Args:
-            prepend: run before the hooks that this module has already.
+            hook: hook function.
+            prepend: run before this module's hooks registered so far.
         """
         return _add(self._backward_pre_hooks, hook, (), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` once the input gradients are computed.
 
-        Both are tuples with an entry for every positional argument or output, None for those that are not
-        tensors. The hook may return a tuple to be used instead of `grad_input`.
+        Both are tuples with an entry for every positional argument or output, None for those that are not tensors. The
+        hook may return a replacement of `grad_input`.
 
         Args:
-            prepend: run before the hooks that this module has already.
+            hook: hook function.
+            prepend: run before this module's hooks registered so far.
         """
         self._claim_backward(True)
         return _add(self._backward_hooks, hook, (), prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Deprecated for `register_full_backward_hook`: sees the last node of the forward only.
+        """Deprecated: `register_full_backward_hook` for the last node of the forward only.
 
         Args:
-            hook: takes (module, grad_input, grad_output) and may return another grad_input.
+            hook: takes (module, grad_input, grad_output) and may return a replacement of grad_input.
         """
         self._claim_backward(False)
         return _add(self._backward_hooks, hook)
@@ -231,7 +225,7 @@ class Calling:
         self._is_full_backward_hook = full
 
     def _get_backward_hooks(self):
-        """The backward hooks that apply to this module: (full ones, deprecated ones), global ones first."""
+        """Return this module's backward hooks as (full, deprecated), global ones first."""
         full, partial = [], []
         for is_full, hooks in (
             (_GlobalBackwardKind.is_full, _global_backward_hooks),
@@ -269,7 +263,7 @@ def _call_with_hooks(module, args, kwargs):
 
 
 class _Progress:
-    """How far a call has come: its arguments as pre-hooks left them, its result, and which always-called hooks ran."""
+    """State of a call: arguments after pre-hooks, result, and the always-called hooks that have run."""
 
     def __init__(self, args, kwargs) -> None:
         self.args, self.kwargs, self.result = args, kwargs, None
@@ -341,7 +335,7 @@ def _run_forward_pre_hooks(module, progress):
 
 
 def _attach_partial_hooks(module, hooks, args, result):
-    """Deprecated backward hooks: on the node of the (first) output tensor."""
+    """Register deprecated backward hooks on the node of the (first) output tensor."""
     output = result
     while not isinstance(output, gl.Tensor):
         if isinstance(output, dict):
@@ -365,7 +359,7 @@ def _attach_partial_hooks(module, hooks, args, result):
 
 
 def _partial_hook_trouble(args, result, node):
-    """What a deprecated hook will miss here, in words; None when it sees all that a full hook would."""
+    """Describe what a deprecated hook misses here; None if it sees all that a full hook would."""
     outputs = (result,) if isinstance(result, gl.Tensor) else result
     if not (isinstance(outputs, tuple) and all(isinstance(item, gl.Tensor) for item in outputs)):
         return "non-full backward hooks on a Module that does not return a Tensor or a tuple of Tensors"

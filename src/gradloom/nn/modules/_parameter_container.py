@@ -1,4 +1,4 @@
-"""ParameterList and ParameterDict: holders of parameters, and of other values beside them."""
+"""ParameterList and ParameterDict: containers of parameters and other values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _as_part(value):
-    """A tensor becomes a parameter, so that it is registered; anything else stays as it is."""
+    """Make a tensor a parameter, so that it is registered; return anything else as it is."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
@@ -29,9 +29,10 @@ def _described(key, value, type_name):
 
 
 class ParameterList(Module):
-    """A list of parameters, registered under "0", "1", ...; tensors put into it become parameters.
+    """A list of parameters, registered under "0", "1", ...; tensors become parameters.
 
-    Args: an iterable of parameters, tensors or any other values.
+    Args:
+        values: parameters, tensors or any other values.
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -64,14 +65,14 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> Self:
-        """Add a value at the end; returns the list."""
+        """Append a value; return the list."""
         position = self._size
         self._size += 1
         self[position] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Add the values of an iterable at the end; returns the list."""
+        """Append the values of an iterable; return the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
@@ -138,59 +139,55 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """A new ParameterDict with the same values."""
+        """Return a new ParameterDict with the same values."""
         return ParameterDict([(key, self[key]) for key in self._keys])
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value under `key`, which is `default` from now on if there was none."""
+        """Return the value of `key`, after setting it to `default` if there is none."""
         if key not in self._keys:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all entries."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove the value under `key` and return it."""
+        """Remove `key` and return its value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the pair that was added last and return it."""
+        """Remove and return the pair that was added last."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value under `key`, or `default`."""
+        """Return the value of `key`, or `default`."""
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict with the same value under each of `keys`.
-
-        Args:
-            default: the value of all keys.
-        """
+        """Return a new ParameterDict with the value `default` for each of `keys`."""
         return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the names."""
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """Pairs (name, value)."""
+        """Return pairs (name, value)."""
         return ((key, self[key]) for key in self._keys)
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """Return the values."""
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | ParameterDict) -> None:
-        """Add the pairs of a mapping, ParameterDict or iterable; present names are overwritten.
+        """Add the pairs of a mapping or iterable, overwriting existing names.
 
-        A plain mapping's names are added in sorted order, those of anything ordered by nature in their own.
+        A plain mapping's names are added in sorted order, those of anything ordered in their own.
 
         Args:
             parameters: a mapping, or pairs of key and value.
@@ -245,7 +242,7 @@ def _checked_pair(number, pair):
 
 
 def _listed(holder):
-    """Every entry on its own line, and child modules in full after them."""
+    """Return a repr with every entry on its own line, followed by child modules in full."""
     lines = holder.extra_repr().split("\n") if len(holder) else []
     lines += [f"({name}): {module!r}".replace("\n", "") for name, module in holder._modules.items()]
     if not lines:

@@ -1,8 +1,7 @@
-"""How a module keeps its parts: attributes that are parameters, buffers or child modules.
+"""Attributes of a module that are parameters, buffers or child modules.
 
-The parts live in three dictionaries, `_parameters`, `_buffers` and `_modules`; a name is in one of them at
-most, or is an ordinary attribute. Assigning to an attribute sorts the value into the right one
-(`Registry.__setattr__`).
+They are in the dictionaries `_parameters`, `_buffers` and `_modules`; a name is in at most one of them, or is an
+ordinary attribute. `Registry.__setattr__` sorts assigned values into them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def typename(value: object) -> str:
-    """How messages name the type of `value`: a class by its qualified name, a tensor by its tensor type."""
+    """Return the name of a value's type for messages: a class's qualified name, a tensor's tensor type."""
     if isinstance(value, Tensor) and not isinstance(value, type):
         return value.type()
     kind = value if isinstance(value, type) else type(value)
@@ -29,16 +28,19 @@ def typename(value: object) -> str:
 
 
 class Registry:
-    """Registration, look-up and removal of parameters, buffers and child modules."""
+    """Registration, lookup and removal of parameters, buffers and child modules."""
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under `name`; None reserves the name (it is then absent from the state_dict).
-
-        Raises TypeError for another kind of value, KeyError for a name that is taken or malformed, ValueError
-        for a tensor that is the result of an operation.
+        """Register a parameter.
 
         Args:
-            param: a Parameter, or None for one that is absent.
+            name: attribute name.
+            param: Parameter, or None for one that is absent and not in the state_dict.
+
+        Raises:
+            TypeError: for another type.
+            KeyError: for a name that is taken or malformed.
+            ValueError: for a non-leaf tensor.
         """
         _require_dictionary(self, "_parameters", "parameter")
         _check_name(self, name, "parameter", self.__dict__["_parameters"])
@@ -58,12 +60,16 @@ class Registry:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state but is not trained.
+        """Register a tensor that is part of the module's state but is not trained.
 
         Args:
             name: attribute name.
-            tensor: the buffer, or None: kept as None, and absent from the state_dict.
-            persistent: False leaves it out of the state_dict.
+            tensor: buffer, or None for one that is absent and not in the state_dict.
+            persistent: whether the buffer is part of the state_dict.
+
+        Raises:
+            TypeError: for another type.
+            KeyError: for a name that is taken or malformed.
         """
         _require_dictionary(self, "_buffers", "buffer")
         _check_name(self, name, "buffer", self.__dict__["_buffers"])
@@ -78,7 +84,7 @@ class Registry:
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module) -> None:
-        """Add a child module (or None) under `name`; it can then be reached as an attribute."""
+        """Register a child module, or None, under `name`."""
         if module is not None and not isinstance(module, Registry):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if isinstance(name, str) and "." in name:
@@ -87,18 +93,19 @@ class Registry:
         self._modules[name] = _calling.registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module) -> None:
-        """The same as `add_module`.
+        """Register a child module: the same as `add_module`.
 
         Args:
-            name: name of the attribute.
-            module: the child, or None.
+            name: attribute name.
+            module: child, or None.
         """
         self.add_module(name, module)
 
     def get_submodule(self, target: str) -> Module:
-        """The descendant at the dotted path `target`.
+        """Return the descendant at the dotted path `target`; the empty path is the module itself.
 
-        The empty path is the module itself. AttributeError if none.
+        Raises:
+            AttributeError: if there is none.
         """
         module: Any = self
         for name in target.split(".") if target else ():
@@ -110,11 +117,16 @@ class Registry:
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put `module` at the dotted path `target`, in place of what is there.
+        """Replace the module at a dotted path.
 
-        With `strict` only an existing child is replaced; otherwise a new name may be added to an existing
-        parent. Raises ValueError for an empty path or another kind of value, AttributeError for a path
-        through a non-module.
+        Args:
+            target: dotted path.
+            module: replacement.
+            strict: require an existing child; otherwise a new name may be added to an existing parent.
+
+        Raises:
+            ValueError: for an empty path or another type.
+            AttributeError: for a path through something that is not a module.
         """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
@@ -129,14 +141,22 @@ class Registry:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at the dotted path `target`; AttributeError when there is none."""
+        """Return the parameter at the dotted path `target`.
+
+        Raises:
+            AttributeError: if there is none.
+        """
         owner, name, value = self._member_at(target)
         if not isinstance(value, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return value
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at the dotted path `target`; AttributeError when there is none."""
+        """Return the buffer at the dotted path `target`.
+
+        Raises:
+            AttributeError: if there is none.
+        """
         owner, name, value = self._member_at(target)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
@@ -208,7 +228,7 @@ class Registry:
         object.__delattr__(self, name)
 
     def _forget(self, name, keep):
-        """Drop `name` from everywhere except the dictionary `keep`, so that it stays in one place only."""
+        """Remove `name` from everywhere except the dictionary `keep`."""
         members = self.__dict__
         members.pop(name, None)
         for kind in ("_parameters", "_buffers", "_modules"):

@@ -1,4 +1,4 @@
-"""A module's state as a flat dictionary of tensors: `state_dict` and `load_state_dict`, with their hooks."""
+"""A module's state as a flat dictionary of tensors: `state_dict`, `load_state_dict` and their hooks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _EXTRA_STATE = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """The fields of `_IncompatibleKeys`."""
+    """Fields of `_IncompatibleKeys`."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class _IncompatibleKeys(IncompatibleKeys):
-    """What `load_state_dict` returns: keys that the dictionary lacked, keys that the module lacks."""
+    """Result of `load_state_dict`: keys that the dictionary lacks, and keys that the module lacks."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class _IncompatibleKeys(IncompatibleKeys):
 
 
 class _LoadPreHook:
-    """A hook on loading that may be given its module, held weakly because the module holds the hook."""
+    """A hook on loading; its module, if it gets one, is held weakly because the module holds the hook."""
 
     def __init__(self, hook: Callable[..., Any], module: Any = None) -> Any:
         self.hook = hook
@@ -70,13 +70,12 @@ class StateDict:
     def state_dict(
         self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """The parameters and persistent buffers of this module and its descendants by dotted name.
+        """Return the parameters and persistent buffers of this module and its descendants by dotted name.
 
         Args:
-            destination: dictionary to fill; a new one by default. Its attribute `_metadata` holds module
-                versions.
-            prefix: put before every name.
-            keep_vars: give the parameters themselves; by default tensors that share their values, detached.
+            destination: dictionary to fill, by default a new one; its attribute `_metadata` holds module versions.
+            prefix: prefix of every name.
+            keep_vars: return the parameters themselves, not detached tensors that share their memory.
         """
         if args:
             warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
@@ -121,17 +120,14 @@ class StateDict:
                 yield name, buffer
 
     def get_extra_state(self) -> Any:
-        """State besides tensors, stored in the state_dict under "_extra_state".
-
-        A class that has some defines this.
-        """
+        """Return state besides tensors, stored under "_extra_state"; classes that have some define this."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called: a module with "
             "extra state defines get_extra_state itself."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave; a class that has extra state defines this."""
+        """Restore what `get_extra_state` returned; classes that have extra state define this."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called: a module with "
             "extra state defines set_extra_state itself."
@@ -144,13 +140,15 @@ class StateDict:
 
         Args:
             state_dict: mapping from dotted name to tensor.
-            strict: raise when its keys are not exactly those of `self.state_dict()`.
-            assign: put the given tensors in place of the present ones (they keep dtype and device) instead of
-                copying.
+            strict: require exactly the keys of `self.state_dict()`.
+            assign: replace parameters and buffers by the given tensors instead of copying values.
 
-        Returns a named tuple (missing_keys, unexpected_keys). Raises TypeError for something that is not a
-        mapping and RuntimeError, with all problems listed, for keys (when strict), sizes and values that do
-        not fit.
+        Returns:
+            A named tuple (missing_keys, unexpected_keys).
+
+        Raises:
+            TypeError: if `state_dict` is not a mapping.
+            RuntimeError: with all problems listed, for keys (if strict), sizes and values that do not match.
         """
         from collections.abc import Mapping
 
@@ -173,11 +171,10 @@ class StateDict:
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
-        """Take this module's own state (not its children's) from `state_dict`, whose keys begin with
-        `prefix`.
+        """Load this module's own state, without its children's, from the keys that begin with `prefix`.
 
-        Problems are appended to the three lists. `local_metadata` is what the saving module's class noted,
-        with "assign_to_params_buffers" telling whether tensors are assigned rather than copied.
+        Problems are appended to the three lists. `local_metadata` is what the saving module noted, and
+        "assign_to_params_buffers".
         """
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -212,15 +209,12 @@ class StateDict:
         return _store(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting.
-
-        It may change state_dict in place.
-        """
+        """Call `hook(module, state_dict, prefix, local_metadata)` afterwards; it may change state_dict in place."""
         hook._from_public_api = True
         return _store(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):
-        """Like `register_state_dict_post_hook`, but the hook may return another dictionary."""
+        """`register_state_dict_post_hook` for a hook that may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook that was previously "
@@ -284,7 +278,7 @@ def _store(hooks, hook):
 
 
 def _take(module, name, key, present, given, assign):
-    """Copy `given` into the tensor `present`, or assign it; returns a message when that cannot be done."""
+    """Copy `given` into the tensor `present`, or assign it; return a message if that fails."""
     if not isinstance(given, gl.Tensor):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '

@@ -1,4 +1,4 @@
-"""Walking a module's tree, and what is done to all of it: conversion, modes, gradients."""
+"""Iteration over a module's tree, and what applies to all of it: conversion, modes, gradients."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ class Traversal:
                 yield f"{module_prefix}.{name}" if module_prefix else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Iterate over the parameters of this module and, with `recurse`, of its descendants.
-
-        Each one once.
-        """
+        """Iterate over the parameters of this module and, with `recurse`, of its descendants, each once."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
@@ -44,16 +41,15 @@ class Traversal:
     ) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (dotted name, parameter).
 
-        A shared one under its first name unless `remove_duplicate` is off.
-
         Args:
-            prefix: what names begin with.
+            prefix: prefix of the names.
             recurse: include those of descendants.
+            remove_duplicate: yield a shared one once, under its first name.
         """
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Iterate over the buffers of this module and, with `recurse`, of its descendants; each one once."""
+        """Iterate over the buffers of this module and, with `recurse`, of its descendants, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
@@ -63,19 +59,17 @@ class Traversal:
         """Iterate over (dotted name, buffer).
 
         Args:
-            prefix: what names begin with.
-            recurse: include those of descendants.
-            remove_duplicate: give each only once, under its first name.
+            prefix, recurse, remove_duplicate: as for `named_parameters`.
         """
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """Iterate over the immediate child modules, each one once."""
+        """Iterate over the immediate child modules, each once."""
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Iterate over (name, module) for the immediate children; a shared one under its first name."""
+        """Iterate over (name, module) of the immediate children; a shared one has its first name."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -86,7 +80,7 @@ class Traversal:
         """Iterate over this module and all of its descendants, parents first.
 
         Args:
-            remove_duplicate: give each only once, under its first name.
+            remove_duplicate: yield a shared one once.
         """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
@@ -94,12 +88,12 @@ class Traversal:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Iterate over (dotted name, module), beginning with this module under `prefix`.
-
-        `memo` holds the modules not to visit again.
+        """Iterate over (dotted name, module), parents first, beginning with this module as `prefix`.
 
         Args:
-            remove_duplicate: give each only once, under its first name.
+            memo: modules to leave out.
+            prefix: prefix of the names.
+            remove_duplicate: yield a shared one once, under its first name.
         """
         memo = set() if memo is None else memo
         if self in memo:
@@ -113,17 +107,14 @@ class Traversal:
                 yield from module.named_modules(memo, inner, remove_duplicate)
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
-        """Call `fn` on every descendant, children before parents, and on this module last.
-
-        Returns the module.
-        """
+        """Call `fn` on every descendant, children before parents, and on this module last; return the module."""
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
     def _apply(self, fn, recurse=True):
-        """Replace the values of every parameter, its gradient and every buffer by `fn` of them, in place."""
+        """Replace the values of every parameter, gradient and buffer by `fn` of them, in place."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -145,11 +136,15 @@ class Traversal:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert parameters and buffers: to(dtype), to(device), to(device, dtype), to(other_tensor) or
-        to(memory_format=...).
+        """Convert parameters and buffers: to(dtype), to(device[, dtype]), to(tensor) or to(memory_format=...).
 
-        A dtype applies to the floating point and complex ones only, a memory format to those with four or
-        five dimensions. Returns the module. Raises TypeError for a dtype that is neither.
+        A dtype applies to floating point and complex ones, a memory format to those of four or five dimensions.
+
+        Returns:
+            The module.
+
+        Raises:
+            TypeError: for a dtype that is neither floating point nor complex.
         """
         device, dtype, non_blocking = _parse_to(args, kwargs)
         memory_format = kwargs.get("memory_format")
@@ -196,7 +191,7 @@ class Traversal:
         return self._cast(gl.bfloat16)
 
     def type(self, dst_type: DType | str) -> Self:
-        """Cast all parameters and buffers to `dst_type`, a dtype or a tensor type's name."""
+        """Cast all parameters and buffers to `dst_type`, a dtype or the name of a tensor type."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def cpu(self) -> Self:
@@ -204,13 +199,14 @@ class Traversal:
         return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self, device: Device | None = None) -> Self:
-        """Move all parameters and buffers to a CUDA device; raises where no such device is supported."""
+        """Move all parameters and buffers to a CUDA device; raise where there is none."""
         return self.to("cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device)
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
-        """Give all parameters and buffers uninitialised values on `device`.
+        """Replace all parameters and buffers by uninitialised ones on `device`.
 
         Args:
+            device: target device.
             recurse: include those of descendants.
         """
         return self._apply(lambda tensor: gl.empty_like(tensor, device=device), recurse)
@@ -220,7 +216,7 @@ class Traversal:
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode (or, with False, evaluation mode) on this module and all descendants."""
+        """Set training mode, or evaluation mode with False, on this module and all descendants; return the module."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -229,7 +225,7 @@ class Traversal:
         return self
 
     def eval(self) -> Self:
-        """Set evaluation mode: the same as `train(False)`."""
+        """Set evaluation mode, as `train(False)` does."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -239,7 +235,7 @@ class Traversal:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients of all parameters: to None or, without `set_to_none`, to zeros in place."""
+        """Set the gradients of all parameters to None or, without `set_to_none`, to zeros in place."""
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
@@ -254,7 +250,7 @@ class Traversal:
 
 
 def _parse_to(args, kwargs):
-    """(device, dtype, non_blocking) from the forms that `Tensor.to` takes."""
+    """Return (device, dtype, non_blocking) for the forms of arguments that `Tensor.to` takes."""
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "tensor", "memory_format"}
     if unknown:
         raise TypeError(f"to() received an invalid keyword argument {sorted(unknown)[0]!r}")

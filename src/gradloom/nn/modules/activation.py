@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
-from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.utils._documentation import like
 
 if TYPE_CHECKING:
     from typing import Any

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
-from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -123,16 +123,8 @@ class _BatchNorm(_NormBase):
         # Running statistics are used in evaluation, and only updated in training.
         batch_statistics = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        return F.batch_norm(
-            input,
-            self.running_mean if tracked else None,
-            self.running_var if tracked else None,
-            self.weight,
-            self.bias,
-            batch_statistics,
-            momentum,
-            self.eps,
-        )
+        mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, batch_statistics, momentum, self.eps)
 
 
 @spatial(1)
@@ -204,16 +196,11 @@ class _InstanceNorm(_NormBase):
                 "warning by not passing in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
-        result = F.instance_norm(
-            input.unsqueeze(0) if unbatched else input,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            self.momentum if self.momentum is not None else 0.0,
-            self.eps,
-        )
+        input = input.unsqueeze(0) if unbatched else input
+        tensors = self.running_mean, self.running_var, self.weight, self.bias
+        momentum = self.momentum if self.momentum is not None else 0.0
+        use_input_stats = self.training or not self.track_running_stats
+        result = F.instance_norm(input, *tensors, use_input_stats, momentum, self.eps)
         return result.squeeze(0) if unbatched else result
 
 

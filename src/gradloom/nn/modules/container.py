@@ -1,4 +1,4 @@
-"""Modules that hold others: Sequential, ModuleList, ModuleDict; and holders of parameters."""
+"""Containers of modules: Sequential, ModuleList and ModuleDict; and of parameters."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 
 
 class _Numbered(Module):
-    """A module whose children are called "0", "1", ..., in order: what Sequential and ModuleList share."""
+    """Base of Sequential and ModuleList: children are named "0", "1", ..., in order."""
 
     def _position(self, index) -> int:
-        """A non-negative position for an index that may count from the end; IndexError when out of range."""
+        """Return a non-negative position for an index that may count from the end; IndexError if out of range."""
         position = operator.index(index)
         count = len(self)
         if not -count <= position < count:
@@ -56,9 +56,10 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Calls its children one after another, each on the result of the one before.
+    """Call the children one after another, each on the previous one's result.
 
-    Args: modules, or one OrderedDict from names to modules.
+    Args:
+        args: modules, or one OrderedDict from names to modules.
     """
 
     def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
@@ -81,12 +82,12 @@ class Sequential(_Numbered):
         setattr(self, list(self._modules)[self._position(index)], module)
 
     def append(self, module: Module) -> Self:
-        """Add a module at the end; returns the Sequential."""
+        """Append a module; return the Sequential."""
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put a module before position `index`; returns the Sequential. IndexError when out of range."""
+        """Insert a module before position `index`; return the Sequential. IndexError if out of range."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         count = len(self)
@@ -98,7 +99,7 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Self:
-        """Add the modules of an iterable at the end; returns the Sequential.
+        """Append modules; return the Sequential.
 
         Args:
             sequential: an iterable of modules.
@@ -138,7 +139,11 @@ def _require_sequential(other):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, which are registered as children; it has no forward of its own."""
+    """A list of modules, registered as children; it has no forward.
+
+    Args:
+        modules: an iterable of modules.
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -154,12 +159,12 @@ class ModuleList(_Numbered):
         setattr(self, str(self._position(index)), module)
 
     def append(self, module: Module) -> Self:
-        """Add a module at the end; returns the list."""
+        """Append a module; return the list."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add the modules of an iterable at the end; returns the list."""
+        """Append the modules of an iterable; return the list."""
         if not isinstance(modules, Iterable):
             raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         for module in list(modules):
@@ -167,7 +172,7 @@ class ModuleList(_Numbered):
         return self
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module before position `index`."""
+        """Insert a module before position `index`."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
@@ -179,7 +184,7 @@ class ModuleList(_Numbered):
         return type(self)([*self, *modules] if isinstance(modules, Iterable) else [*self, modules])
 
     def __repr__(self) -> str:
-        """Equal neighbours are printed once: (0-2): 3 x Linear(...)."""
+        """Print equal neighbours once: (0-2): 3 x Linear(...)."""
         runs = []
         for position, module in enumerate(self):
             text = repr(module)
@@ -199,9 +204,10 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules, which are registered as children in the order they are added.
+    """A dictionary of modules, registered as children in the order in which they are added; it has no forward.
 
-    Args: a mapping from names to modules, or an iterable of (name, module).
+    Args:
+        modules: a mapping from names to modules, or pairs (name, module).
     """
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
@@ -228,32 +234,32 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all entries."""
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
-        """Remove the module under `key` and return it; KeyError when there is none."""
+        """Remove the module under `key` and return it; KeyError if there is none."""
         module = self[key]
         del self[key]
         return module
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the names."""
         return self._modules.keys()
 
     def items(self) -> Iterable[tuple[str, Module]]:
-        """Pairs (name, module)."""
+        """Return pairs (name, module)."""
         return self._modules.items()
 
     def values(self) -> Iterable[Module]:
-        """The modules."""
+        """Return the modules."""
         return self._modules.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add those of a mapping or of an iterable of (name, module); present names are overwritten.
+        """Add the modules of a mapping or of pairs, overwriting existing names.
 
         Args:
-            modules: a mapping, or pairs of key and module.
+            modules: a mapping from names to modules, or pairs (name, module).
         """
         if not isinstance(modules, Iterable):
             raise TypeError(

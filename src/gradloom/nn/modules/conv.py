@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
-from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _reverse_repeat_tuple, ntuple
 from gradloom.nn.parameter import Parameter
+from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,17 +30,9 @@ class _ConvNd(Module):
     bias: Parameter
     _spatial: int
 
-    __constants__: list[str] = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-    ]
+    __constants__: list[str] = (
+        "stride padding dilation groups padding_mode output_padding in_channels out_channels kernel_size".split()
+    )
 
     def __init__(
         self,
@@ -101,12 +93,7 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         ones, zeros = (1,) * len(self.dilation), (0,) * len(self.output_padding)
-        parts = [
-            f"{self.in_channels}",
-            f"{self.out_channels}",
-            f"kernel_size={self.kernel_size}",
-            f"stride={self.stride}",
-        ]
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         if self.padding != (0,) * len(self.kernel_size):
             parts.append(f"padding={self.padding}")
         if self.dilation != ones:
@@ -198,21 +185,8 @@ class _Convolution(_ConvNd):
     ) -> None:
         sizes = ntuple(self._spatial)
         padding = padding if isinstance(padding, str) else sizes(padding)
-        super().__init__(
-            in_channels,
-            out_channels,
-            sizes(kernel_size),
-            sizes(stride),
-            padding,
-            sizes(dilation),
-            False,
-            sizes(0),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+        window = sizes(kernel_size), sizes(stride), padding, sizes(dilation)
+        super().__init__(in_channels, out_channels, *window, False, sizes(0), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -284,20 +258,9 @@ class _ConvTransposeNd(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         sizes = ntuple(self._spatial)
+        window = sizes(kernel_size), sizes(stride), sizes(padding), sizes(dilation)
         super().__init__(
-            in_channels,
-            out_channels,
-            sizes(kernel_size),
-            sizes(stride),
-            sizes(padding),
-            sizes(dilation),
-            True,
-            sizes(output_padding),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+            in_channels, out_channels, *window, True, sizes(output_padding), groups, bias, padding_mode, device, dtype
         )
 
     def _output_padding(self, input, output_size):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
-from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
+from gradloom.utils._documentation import like
 
 if TYPE_CHECKING:
     from gradloom import Tensor

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.nn._documentation import spatial
 from gradloom.nn.modules import batchnorm, conv
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
     from typing import Any

@@ -1,7 +1,7 @@
-"""Module: the base class of every neural network module.
+"""Module, the base class of neural network modules.
 
-Its behaviour is written in four parts by subject: `_registry` (attributes that are parts), `_traversal`
-(walking and converting the tree), `_state_dict` (saving and loading) and `_calling` (forward and hooks).
+Its behaviour is in four base classes: `_registry` (attributes that are parts), `_traversal` (iterating over and
+converting the tree), `_state_dict` (saving and loading) and `_calling` (forward and hooks).
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ _HOOK_TABLES = (
 
 
 class Module(Calling, Registry, Traversal, StateDict):
-    """Base class of neural network modules: subclass it, assign parts in `__init__`, compute in `forward`.
+    """Base class of neural network modules.
 
-    A subclass calls `super().__init__()` before it assigns any part. `training` tells the mode, True at
-    first. With the class attribute `call_super_init` set, arguments are passed on to the next class of the
-    inheritance order.
+    A subclass calls `super().__init__()`, assigns parameters, buffers and child modules as attributes, and defines
+    `forward`.
+
+    Attributes:
+        training: training mode (True, the default) or evaluation mode.
+        call_super_init: class attribute: pass the constructor's arguments on to the next class of the MRO.
     """
 
     training: bool
@@ -74,7 +77,7 @@ class Module(Calling, Registry, Traversal, StateDict):
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )
-        # Directly into __dict__: nothing here is a part, so __setattr__ need not look.
+        # Directly into __dict__: none of these is a part, for which __setattr__ would look.
         members = self.__dict__
         members["training"] = True
         members["_parameters"] = {}
@@ -99,7 +102,7 @@ class Module(Calling, Registry, Traversal, StateDict):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the module's repr, besides its children."""
+        """Return the module's own part of its repr, between the parentheses."""
         return ""
 
     def __repr__(self) -> str:
@@ -113,10 +116,10 @@ class Module(Calling, Registry, Traversal, StateDict):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        # Children of a Sequential are called "0", "1", ...: not attribute names that could be typed.
+        # Children of a Sequential are named "0", "1", ...: no attribute names.
         return sorted(name for name in names if not name[0].isdigit())
 
 
 def _indent(text):
-    """All lines but the first moved right by two columns."""
+    """Indent all lines but the first by two columns."""
     return text.replace("\n", "\n  ")

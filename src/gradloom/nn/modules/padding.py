@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
-from gradloom.nn._documentation import spatial
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import ntuple
+from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
     from gradloom import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
-from gradloom.nn._documentation import like, spatial
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _single, ntuple
+from gradloom.utils._documentation import like, spatial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
-from gradloom.nn._documentation import like
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.utils._documentation import like
 
 if TYPE_CHECKING:
     from typing import Self
@@ -55,15 +55,9 @@ class _Table(Module):
     dtype="dtype of the weight.",
 )
 class Embedding(_Table):
-    __constants__: list[str] = [
-        "num_embeddings",
-        "embedding_dim",
-        "padding_idx",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "sparse",
-    ]
+    __constants__: list[str] = (
+        "num_embeddings embedding_dim padding_idx max_norm norm_type scale_grad_by_freq sparse".split()
+    )
 
     def __init__(
         self,
@@ -113,18 +107,9 @@ class Embedding(_Table):
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        options = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
         rows, columns = embeddings.shape
-        return cls(
-            rows,
-            columns,
-            padding_idx,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-            _weight=embeddings,
-            _freeze=freeze,
-        )
+        return cls(rows, columns, *options, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
@@ -155,17 +140,9 @@ class Embedding(_Table):
     dtype="dtype of the weight.",
 )
 class EmbeddingBag(_Table):
-    __constants__: list[str] = [
-        "num_embeddings",
-        "embedding_dim",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "mode",
-        "sparse",
-        "include_last_offset",
-        "padding_idx",
-    ]
+    __constants__: list[str] = """
+    num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq mode sparse include_last_offset padding_idx
+    """.split()
 
     def __init__(
         self,
@@ -217,19 +194,9 @@ class EmbeddingBag(_Table):
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        options = max_norm, norm_type, scale_grad_by_freq, mode, sparse
         rows, columns = embeddings.shape
-        bag = cls(
-            rows,
-            columns,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            embeddings,
-            include_last_offset,
-            padding_idx,
-        )
+        bag = cls(rows, columns, *options, embeddings, include_last_offset, padding_idx)
         bag.weight.requires_grad_(not freeze)
         return bag
 

@@ -1,28 +1,21 @@
-"""Data sets, the order in which their examples are taken, and batches of them."""
+"""Data sets, samplers of their examples, and batches."""
 
 from __future__ import annotations
 
-from ._collate import default_collate as default_collate, default_convert as default_convert
-from .dataloader import DataLoader as DataLoader, get_worker_info as get_worker_info
+from ._collate import default_collate, default_convert
+from .dataloader import DataLoader, get_worker_info
 from .dataset import (
-    ChainDataset as ChainDataset,
-    ConcatDataset as ConcatDataset,
-    Dataset as Dataset,
-    IterableDataset as IterableDataset,
-    StackDataset as StackDataset,
-    Subset as Subset,
-    TensorDataset as TensorDataset,
-    random_split as random_split,
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
 )
-from .distributed import DistributedSampler as DistributedSampler
-from .sampler import (
-    BatchSampler as BatchSampler,
-    RandomSampler as RandomSampler,
-    Sampler as Sampler,
-    SequentialSampler as SequentialSampler,
-    SubsetRandomSampler as SubsetRandomSampler,
-    WeightedRandomSampler as WeightedRandomSampler,
-)
+from .distributed import DistributedSampler
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
 __all__ = [
     "BatchSampler",

@@ -1,4 +1,4 @@
-"""Batches from lists of examples."""
+"""Making batches of lists of examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import gradloom as gl
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """One batch from a list of examples: tensors are stacked, numbers become a tensor, containers hold batches.
+    """Make one batch of a list of examples: stack tensors, make a tensor of numbers, and recurse into containers.
 
     Args:
         batch: examples of one kind: tensors, arrays, numbers, strings, or mappings and sequences of these.
@@ -52,10 +52,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """`data` with its arrays as tensors, for examples that are not put into batches.
+    """Convert the arrays within an example to tensors, for examples that are not batched.
 
     Args:
-        data: anything; mappings and sequences are looked into.
+        data: any value; mappings and sequences are searched.
     """
     if isinstance(data, (np.ndarray, np.generic)):
         return data if data.dtype.kind in "SUO" else gl.as_tensor(data)
@@ -76,7 +76,7 @@ def _unknown(kind: Any) -> TypeError:
 
 
 def _like_mapping(example: Any, parts: dict[Any, Any]) -> Any:
-    """A mapping of the example's type, if it can be copied or made of a dict."""
+    """Return a mapping of the example's type, if it can be copied or made of a dict."""
     try:
         if hasattr(example, "update") and type(example) is not dict:
             out = copy(example)

@@ -1,4 +1,4 @@
-"""DataLoader: the examples of a data set, batch after batch."""
+"""DataLoader: a data set's examples in batches."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 
 def get_worker_info() -> None:
-    """None: examples are loaded by the process that asks for them."""
+    """Return None: there are no worker processes."""
     return None
 
 
 class DataLoader:
-    """Goes through a data set, in some order, in batches.
+    """Iterate over a data set in batches.
 
-    Examples are loaded by the calling thread when a batch is asked for, whatever `num_workers` is.
+    The calling thread loads the examples when a batch is requested, whatever `num_workers` is.
 
     Args:
         dataset: a Dataset, anything with `__getitem__` and `__len__`, or an IterableDataset.
-        batch_size: examples in a batch; None for single examples.
-        shuffle: whether the order is random.
-        sampler: the order, as an iterable of indices.
-        batch_sampler: the batches, as an iterable of lists of indices.
-        num_workers: how many processes PyTorch would load with; it has no effect here.
-        collate_fn: makes a batch of a list of examples; by default default_collate.
-        pin_memory: has no effect: there is no accelerator.
-        drop_last: whether the last batch is left out if it is smaller.
+        batch_size: examples per batch; None for single examples.
+        shuffle: take examples in random order.
+        sampler: order, as an iterable of indices.
+        batch_sampler: batches, as an iterable of lists of indices.
+        num_workers: number of processes that PyTorch would load with; no effect.
+        collate_fn: makes a batch of a list of examples, by default default_collate.
+        pin_memory: no effect: there is no accelerator.
+        drop_last: drop the last batch if it is smaller.
         timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, pin_memory_device,
-            in_order: how processes would load; checked, and without effect.
-        generator: where the random order comes from; by default a new one each time, seeded by the default one.
+            in_order: options of processes; checked, without effect.
+        generator: source of the random order, by default a new one each time, seeded by the default generator.
 
     Raises:
         ValueError: for options that contradict each other.
@@ -171,7 +171,7 @@ class DataLoader:
 
 
 class _Endless(Sampler[None]):
-    """What stands for the order of an IterableDataset, which has its own."""
+    """Sampler of an IterableDataset, which has its own order."""
 
     def __iter__(self) -> Iterator[None]:
         while True:

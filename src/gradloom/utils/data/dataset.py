@@ -1,4 +1,4 @@
-"""Data sets: what gives an example for an index, or one example after the other."""
+"""Data sets: examples by index, or one after the other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Example = TypeVar("_Example", covariant=True)
 
 
 class Dataset(Generic[_Example]):
-    """Examples by index: subclasses give `__getitem__`, and `__len__` where it is known.
+    """Base of examples by index: subclasses define `__getitem__`, and `__len__` where it is known.
 
-    A method `__getitems__(indices)` that gives a list of examples is taken for whole batches.
+    A method `__getitems__(indices)` that returns a list of examples is used for whole batches.
     """
 
     def __getitem__(self, index: Any) -> _Example:
@@ -27,7 +27,7 @@ class Dataset(Generic[_Example]):
 
 
 class IterableDataset(Dataset[_Example]):
-    """Examples one after the other: subclasses give `__iter__`."""
+    """Base of examples one after the other: subclasses define `__iter__`."""
 
     def __iter__(self) -> Iterator[_Example]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -37,10 +37,10 @@ class IterableDataset(Dataset[_Example]):
 
 
 class TensorDataset(Dataset[tuple[gl.Tensor, ...]]):
-    """The rows of tensors: example i has row i of each.
+    """Rows of tensors: example i has row i of each.
 
     Args:
-        tensors: of the same size in their first dimension.
+        tensors: tensors of the same size in the first dimension.
 
     Raises:
         AssertionError: if their sizes differ.
@@ -61,13 +61,13 @@ class TensorDataset(Dataset[tuple[gl.Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Several data sets at once: example i is a tuple of their examples i, or a dict, if they were given by name.
+    """Several data sets side by side: example i is a tuple of their examples i, or a dict if they are named.
 
     Args:
-        args, kwargs: data sets of the same length, either in a row or by name.
+        args, kwargs: data sets of the same length, by position or by name.
 
     Raises:
-        ValueError: if there is none, they are given in both ways, or their lengths differ.
+        ValueError: for none, for both forms, or for different lengths.
     """
 
     datasets: Any
@@ -97,7 +97,7 @@ class ConcatDataset(Dataset[_Example]):
         datasets: one or more with a length.
 
     Raises:
-        AssertionError: if there is none, or one is an IterableDataset.
+        AssertionError: for none, or an IterableDataset.
     """
 
     datasets: list[Any]
@@ -147,8 +147,8 @@ class Subset(Dataset[_Example]):
     """Some examples of another data set.
 
     Args:
-        dataset: the other.
-        indices: which of its examples, in order.
+        dataset: the other data set.
+        indices: indices of its examples, in order.
     """
 
     dataset: Any
@@ -163,10 +163,10 @@ class Subset(Dataset[_Example]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """The examples of a batch.
+        """Return the examples of a batch.
 
         Args:
-            indices: their places in this subset.
+            indices: indices within this subset.
         """
         chosen = [self.indices[i] for i in indices]
         whole = getattr(self.dataset, "__getitems__", None)
@@ -179,13 +179,13 @@ class Subset(Dataset[_Example]):
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: gl.Generator | None = None
 ) -> list[Subset[Any]]:
-    """The examples of a data set, dealt out at random.
+    """Split a data set at random.
 
     Args:
-        dataset: one with a length.
-        lengths: how many each part gets, or fractions that add up to 1; what is left over after rounding down is
-            dealt out one each.
-        generator: where the random order comes from; the default generator by default.
+        dataset: a data set with a length.
+        lengths: sizes of the parts, or fractions that add up to 1; the remainder after rounding down goes to the parts
+            in turn.
+        generator: source of random numbers, by default the default generator.
 
     Raises:
         ValueError: if the lengths do not add up, or a fraction is not between 0 and 1.

@@ -1,4 +1,4 @@
-"""The part of a data set that one of several processes takes."""
+"""DistributedSampler: one process's part of a data set."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class DistributedSampler(Sampler[int]):
     """Every n-th index of a common order, so that n processes share a data set.
 
     Args:
-        dataset: one with a length.
-        num_replicas: how many processes there are.
-        rank: which of them this is, from 0.
-        shuffle: whether the order is random; another one after each `set_epoch`.
-        seed: of the random order, the same in all processes.
-        drop_last: leave examples out that cannot be dealt out evenly, rather than take some twice.
+        dataset: a data set with a length.
+        num_replicas: number of processes.
+        rank: number of this process, from 0.
+        shuffle: take a random order, another one after each `set_epoch`.
+        seed: seed of the random order, the same in all processes.
+        drop_last: leave out examples that cannot be distributed evenly, instead of repeating some.
 
     Raises:
-        RuntimeError: if `num_replicas` or `rank` is left out: there is no process group to ask.
+        RuntimeError: without `num_replicas` or `rank`: there is no process group to ask.
         ValueError: if `rank` is not below `num_replicas`.
     """
 
@@ -74,7 +74,7 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Take another random order from now on.
+        """Set the epoch, which changes the random order.
 
         Args:
             epoch: a number, the same in all processes.

@@ -1,4 +1,4 @@
-"""Samplers: in which order the examples of a data set are taken."""
+"""Samplers: orders of a data set's examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Index = TypeVar("_Index", covariant=True)
 
 
 class Sampler(Generic[_Index]):
-    """Gives indices one after the other: subclasses give `__iter__`, and `__len__` where it is known."""
+    """Base of samplers: subclasses define `__iter__`, and `__len__` where it is known."""
 
     def __iter__(self) -> Iterator[_Index]:
         raise NotImplementedError("a Sampler needs __iter__")
@@ -22,7 +22,7 @@ class SequentialSampler(Sampler[int]):
     """All indices, in order.
 
     Args:
-        data_source: something with a length.
+        data_source: an object with a length.
     """
 
     data_source: Any
@@ -48,17 +48,17 @@ def _check_replacement(replacement: Any) -> None:
 
 
 class RandomSampler(Sampler[int]):
-    """All indices in random order, or as many draws as are wanted.
+    """All indices in random order, or a number of draws.
 
     Args:
-        data_source: something with a length.
-        replacement: whether an index may be drawn again before all others were.
-        num_samples: how many; by default as many as there are.
-        generator: where the randomness comes from; by default a new one each time, seeded by the default one.
+        data_source: an object with a length.
+        replacement: draw with replacement.
+        num_samples: number of draws, by default the length.
+        generator: source of random numbers, by default a new one each time, seeded by the default generator.
 
     Raises:
         ValueError: if `num_samples` is not positive.
-        TypeError: if `replacement` is no bool.
+        TypeError: if `replacement` is not a bool.
     """
 
     data_source: Any
@@ -79,7 +79,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices there are in one round."""
+        """Number of indices per iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -104,8 +104,8 @@ class SubsetRandomSampler(Sampler[Any]):
     """Some indices in random order.
 
     Args:
-        indices: which.
-        generator: where the randomness comes from; the default generator by default.
+        indices: the indices.
+        generator: source of random numbers, by default the default generator.
     """
 
     indices: Sequence[Any]
@@ -126,13 +126,13 @@ class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with given weights.
 
     Args:
-        weights: one for each index; they need not add up to 1.
-        num_samples: how many to draw.
-        replacement: whether an index may be drawn more than once.
-        generator: where the randomness comes from; the default generator by default.
+        weights: one per index, (number of indices,); they need not add up to 1.
+        num_samples: number of draws.
+        replacement: draw with replacement.
+        generator: source of random numbers, by default the default generator.
 
     Raises:
-        ValueError: if `num_samples` is not positive, or `weights` is no row of numbers.
+        ValueError: if `num_samples` is not positive, or `weights` not one-dimensional.
     """
 
     weights: gl.Tensor
@@ -165,15 +165,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[Any]]):
-    """Lists of as many indices of another sampler as are in a batch.
+    """Lists of another sampler's indices, one list per batch.
 
     Args:
-        sampler: the other.
-        batch_size: how many.
-        drop_last: whether the last batch is left out if it is smaller.
+        sampler: the other sampler.
+        batch_size: indices per batch.
+        drop_last: drop the last batch if it is smaller.
 
     Raises:
-        ValueError: if `batch_size` is no positive int, or `drop_last` no bool.
+        ValueError: if `batch_size` is not a positive int, or `drop_last` not a bool.
     """
 
     sampler: Iterable[Any]
