@@ -33,7 +33,7 @@ _OPERATORS = tuple(
 _FAMILIES = (activation, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = tuple(name for family in _FAMILIES for name in family.__all__)
 
-if TYPE_CHECKING:  # what __getattr__ finds
+if TYPE_CHECKING:  # names that __getattr__ finds
     from gradloom._stubs.operators import (
         adaptive_avg_pool1d as adaptive_avg_pool1d,
         avg_pool1d as avg_pool1d,

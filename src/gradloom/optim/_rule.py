@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Options that must not be negative, with what an error calls them.
+# Options that must not be negative, and their names in errors.
 _NONNEGATIVE = {
     "lr": "learning rate",
     "eps": "epsilon value",

@@ -78,7 +78,7 @@ class Conditions:
                 set_rng_state(now)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self.casts is None and state.autocast is None:  # nobody has asked for it so far
+        if self.casts is None and state.autocast is None:  # never used in this thread
             return contextlib.nullcontext()
         from ..amp.autocast_mode import autocast
 

@@ -133,7 +133,7 @@ def conv_backward_flop(
     if output_mask[0]:
         total += conv_flop_count(grad, w, out_shape[0], not transposed)
     if output_mask[1]:
-        seen = x if transposed else grad  # what the weight slides over, or makes, element by element
+        seen = x if transposed else grad  # the weight is applied once per element of it
         total += 2 * prod(w[2:]) * prod(seen[2:]) * x[0] * x[1] * grad[1]
     return total
 

@@ -1,15 +1,11 @@
-"""Removable hooks, and the helper behind module-level backward hooks.
-
-A registered hook lives in an ordered dictionary of its owner under a number that is unique in the process;
-the `RemovableHandle` given to the user remembers the number and, weakly, the dictionary, so that holding a
-handle keeps neither the owner nor its hooks alive.
-"""
+"""Removable hooks, and the helper behind module-level backward hooks."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
+from gradloom.autograd.function import Function
 from gradloom.autograd.grad_mode import is_grad_enabled
 from gradloom.core.node import RemovableHandle
 from gradloom.core.tensor import Tensor
@@ -35,38 +31,28 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
             )
 
 
-_identity = None
+class BackwardHookFunction(Function):
+    """The identity, whose node carries the hooks."""
 
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
+        return tensors
 
-def _identity_function():
-    """The identity Function whose node carries the hooks, made on first use since it needs autograd."""
-    global _identity
-    if _identity is None:
-        from gradloom.autograd import Function
-
-        class BackwardHookFunction(Function):
-            @staticmethod
-            def forward(ctx, *tensors):
-                ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
-                return tensors
-
-            @staticmethod
-            def backward(ctx, *gradients):
-                return gradients
-
-        _identity = BackwardHookFunction
-    return _identity
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
 
 
 class BackwardHook:
-    """Runs a module's full backward hooks for one call of the module.
+    """Run a module's full backward hooks for one call of the module.
 
-    The call's tensor inputs and outputs each pass through one identity node. When the gradients of all
-    outputs have arrived at the output node, the pre-hooks see (and may replace) them; when those of the
-    inputs leave the input node, the hooks see both and may replace the input gradients.
+    The call's tensor inputs and outputs each pass through one identity node. The pre-hooks see, and may replace, the
+    gradients of all outputs at the output node; the hooks see these and the gradients of the inputs, which they may
+    replace, at the input node.
 
     Args:
-        module: given to every hook as its first argument.
+        module: first argument of every hook.
         user_hooks: functions `(module, grad_input, grad_output) -> tuple | None`.
         user_pre_hooks: functions `(module, grad_output) -> tuple | None`.
     """
@@ -86,19 +72,13 @@ class BackwardHook:
         self.grad_outputs = None
 
     def setup_input_hook(self, args):
-        """Route the tensors among `args` (a tuple) through the input node.
-
-        Returns the arguments to call with.
-        """
+        """Route the tensors of the tuple `args` through the input node; return the arguments to call with."""
         self.input_count: int = len(args)
         args, self.input_positions = self._through_identity(args, self._on_input_gradients)
         return args
 
     def setup_output_hook(self, result):
-        """Route a tensor, or the tensors of a tuple, through the output node.
-
-        Returns what the module returns.
-        """
+        """Route a tensor, or the tensors of a tuple, through the output node; return the module's result."""
         outputs = result if isinstance(result, tuple) else (result,)
         self.output_count: int = len(outputs)
         outputs, self.output_positions = self._through_identity(outputs, self._on_output_gradients)
@@ -109,7 +89,7 @@ class BackwardHook:
         positions = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
         if not is_grad_enabled() or not any(values[i].requires_grad for i in positions):
             return values, None
-        wrapped = _identity_function().apply(*[values[i] for i in positions])
+        wrapped = BackwardHookFunction.apply(*[values[i] for i in positions])
         node = next(tensor.grad_fn for tensor in wrapped if tensor.grad_fn is not None)
         node.register_hook(hook)
         replaced = list(values)
@@ -120,7 +100,7 @@ class BackwardHook:
 
     @staticmethod
     def _spread(positions, gradients, count):
-        """Gradients at their arguments' positions, None where an argument was not a tensor."""
+        """Place gradients at their arguments' positions, None where an argument is not a tensor."""
         spread = [None] * count
         for position, gradient in zip(positions, gradients, strict=True):
             spread[position] = gradient
@@ -138,7 +118,7 @@ class BackwardHook:
         return tuple(grad_outputs[position] for position in self.output_positions)
 
     def _without_input_gradients(self):
-        """No input requires a gradient, so there is no input node: the hooks run with nothing to replace."""
+        """Run the hooks when no input requires grad, so that there is no input node and nothing to replace."""
         from gradloom.core.user_stack import level_of_user
 
         warnings.warn(
@@ -157,7 +137,7 @@ class BackwardHook:
 
     def _on_input_gradients(self, grad_inputs, _grad_outputs):
         if self.grad_outputs is None:
-            # Gradients of the inputs were asked for along a path that does not pass through the outputs.
+            # The inputs' gradients were requested along a path around the outputs.
             return None
         gradients = self._spread(self.input_positions, grad_inputs, self.input_count)
         for hook in self.user_hooks:
@@ -169,7 +149,7 @@ class BackwardHook:
 
 
 def _replaced_by(answer, gradients, what, name):
-    """The gradients to go on with: the hook's answer if it gave any, checked for their number."""
+    """Return the hook's replacement of gradients, checked for their number, or `gradients` if it returned None."""
     if answer is None:
         return gradients
     if len(answer) != len(gradients):

@@ -158,7 +158,7 @@ class StateDict:
         loading.load(self, loading.state_dict, "")
         errors = loading.errors
         if strict:
-            # Missing keys are reported first, then unexpected ones, then what went wrong with a value.
+            # Missing keys are reported first, then unexpected ones, then problems with values.
             for title, keys in (("Unexpected", loading.unexpected), ("Missing", loading.missing)):
                 if keys:
                     names = ", ".join(f'"{key}"' for key in keys)
