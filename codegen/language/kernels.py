@@ -50,7 +50,6 @@ class Checker:
         self.text, self.lead, self.arguments, self.kernels = text, lead, arguments, kernels
         self.used: set[str] = set()
         self.modules: dict[str, str] = {}  # family.function -> its module
-        self.uses_xp = False
         self.taken = frozenset((*arguments, "xp", *xp_names.BUILTINS, *kernels.families)) | GENERATED_NAMES
 
     def check(self, tree: ast.expr) -> None:
@@ -190,7 +189,6 @@ class Checker:
             raise self.error(node, f"`{shown}` is {what}", hint)
         if called and path[0] in xp_names.CONSTANTS:
             raise self.error(node, f"`{shown}` is not a function", f"write `{shown}`")
-        self.uses_xp = True
 
     def call(self, node: ast.Call, local: frozenset[str]) -> None:
         function = node.func
@@ -291,7 +289,6 @@ class KernelExpr:
     text        where it stands in the YAML file
     names_used  the arguments that it reads, in the order of the schema; all of them for a named kernel
     modules     (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
-    uses_xp     whether it reads `xp`, NumPy
     ufunc       the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
     operands    the source of that ufunc's inputs
     outputs     the number of values in a tuple; None for one value or for what only running it would tell
@@ -302,7 +299,6 @@ class KernelExpr:
     text: Text
     names_used: tuple[str, ...]
     modules: tuple[tuple[str, str], ...] = ()
-    uses_xp: bool = False
     ufunc: str | None = None
     operands: tuple[str, ...] = ()
     outputs: int | None = None
@@ -345,7 +341,6 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
         text,
         tuple(a for a in arguments if a in checker.used),
         tuple(sorted(checker.modules.items())),
-        checker.uses_xp,
         ufunc,
         operands,
         outputs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_max_pool(seed):
     *settings, shape = pools(draw, dims)
     x = tensor(draw, shape, dtype, special=True)
     name = f"max_pool{max(dims, 2)}d_with_indices"
-    forward = getattr(pool, f"max_pool{dims}d_with_indices")
+    forward = partial(pool.max_pool_with_indices, dims)
     try:
         out, indices = lifted(dims, getattr(aten, name))(x, *settings)
     except RuntimeError:
@@ -203,7 +204,7 @@ def test_max_pool(seed):
     if dtype in FLOATS and out.numel():
         g = tensor(draw, out.shape, dtype)
         theirs = lifted(dims, getattr(aten, name + "_backward"))(g, x, *settings, indices)
-        compare(theirs, getattr(pool, f"max_pool{dims}d_with_indices_backward")(*given((g, x)), *settings, ours[1]))
+        compare(theirs, pool.max_pool_with_indices_backward(dims, *given((g, x)), *settings, ours[1]))
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -220,13 +221,13 @@ def test_avg_pool(seed):
         return  # dtypes that PyTorch leaves out
     except RuntimeError:
         with pytest.raises(RuntimeError):
-            getattr(pool, f"avg_pool{dims}d")(array(x), *settings)
+            pool.avg_pool(dims, array(x), *settings)
         return
-    compare(out, getattr(pool, f"avg_pool{dims}d")(array(x), *settings))
+    compare(out, pool.avg_pool(dims, array(x), *settings))
     if dtype.is_floating_point and out.numel():
         g = tensor(draw, out.shape, dtype)
         theirs = lifted(dims, getattr(aten, name + "_backward"))(g, x, *settings)
-        compare(theirs, getattr(pool, f"avg_pool{dims}d_backward")(*given((g, x)), *settings))
+        compare(theirs, pool.avg_pool_backward(dims, *given((g, x)), *settings))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -235,7 +236,7 @@ def test_adaptive_pools(seed):
     dims, dtype = draw.choice([1, 2, 3]), draw.choice(FLOATS)
     output = per_dimension(draw, dims, [1, 2, 3, 5, 8])
     x = tensor(draw, (*draw.choice([(3,), (2, 3)]), *per_dimension(draw, dims, [1, 4, 6, 9])), dtype)
-    for kind, name in (("avg", f"adaptive_avg_pool{dims}d"), ("max", f"adaptive_max_pool{dims}d")):
+    for kind in ("avg", "max"):
         leaf = x.clone().requires_grad_()
         result = getattr(torch.nn.functional, f"adaptive_{kind}_pool{dims}d")(
             leaf, output, **({"return_indices": True} if kind == "max" else {})
@@ -243,8 +244,8 @@ def test_adaptive_pools(seed):
         out = result[0] if kind == "max" else result
         g = tensor(draw, out.shape, dtype)
         out.backward(g)
-        ours = getattr(pool, name)(x.numpy(), output)
-        backward = getattr(pool, name + "_backward")
+        ours = getattr(pool, f"adaptive_{kind}_pool")(dims, x.numpy(), output)
+        backward = partial(getattr(pool, f"adaptive_{kind}_pool_backward"), dims)
         if kind == "max":
             compare(result[1], ours[1], exact=True)
             compare(out.detach(), ours[0], exact=True)
@@ -262,4 +263,4 @@ def test_max_unpool(seed):
     out, indices = getattr(aten, f"max_pool{dims}d_with_indices")(x, [2] * dims)
     rest = ([2] * dims, [0] * dims) if dims == 3 else ()
     expected = getattr(aten, f"max_unpool{dims}d")(out, indices, [6] * dims, *rest)
-    compare(expected, getattr(pool, f"max_unpool{dims}d")(out.numpy(), indices.numpy(), [6] * dims, *rest))
+    compare(expected, pool.max_unpool(dims, out.numpy(), indices.numpy(), [6] * dims, *rest))

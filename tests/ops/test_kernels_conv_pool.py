@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -300,7 +301,7 @@ def test_max_pool_and_its_indices(name, content):
         x[RNG(1).random(x.shape) < 0.2] = np.nan
     elif content == "minus-infinity":
         x[RNG(1).random(x.shape) < 0.8] = -np.inf
-    forward = getattr(pool, f"max_pool{dims}d_with_indices")
+    forward = partial(pool.max_pool_with_indices, dims)
     out, indices = forward(x.reshape(2, 3, *size), kernel, stride, padding, dilation, ceil_mode)
     expected, places_of = looped_max_pool(x, kernel, stride, padding, dilation, out.shape[2:])
     np.testing.assert_array_equal(out.reshape(expected.shape), expected)
@@ -308,7 +309,7 @@ def test_max_pool_and_its_indices(name, content):
     assert indices.dtype == np.int64 and out.flags.c_contiguous
     if content != "int64":
         g = numbers(*out.shape, seed=2)
-        backward = getattr(pool, f"max_pool{dims}d_with_indices_backward")
+        backward = partial(pool.max_pool_with_indices_backward, dims)
         gi = backward(g, x.reshape(2, 3, *size), kernel, stride, padding, dilation, ceil_mode, indices)
         expected_gi = np.zeros((6, math.prod(size)))
         np.add.at(expected_gi, (np.arange(6)[:, None], places_of.reshape(6, -1)), g.reshape(6, -1))
@@ -323,7 +324,7 @@ def test_avg_pool_and_its_adjoint(name, count_include_pad, divisor):
     dims = len(size)
     x = numbers(2, 3, *size)
     settings = (kernel, stride, padding, ceil_mode, count_include_pad, divisor)
-    out = getattr(pool, f"avg_pool{dims}d")(x, *settings)
+    out = pool.avg_pool(dims, x, *settings)
     total, counts = np.zeros(out.shape), np.zeros(out.shape[2:])
     for i, _, j in places(size, kernel, stride, padding, dilation, out.shape[2:]):
         total[(..., *i)] += x[(..., *j)]
@@ -335,7 +336,7 @@ def test_avg_pool_and_its_adjoint(name, count_include_pad, divisor):
             counts[i] += 1
     np.testing.assert_allclose(out, total / (counts if divisor is None else divisor), atol=1e-12)
     g = numbers(*out.shape, seed=1)
-    gi = getattr(pool, f"avg_pool{dims}d_backward")(g, x, *settings)
+    gi = pool.avg_pool_backward(dims, g, x, *settings)
     np.testing.assert_allclose(np.vdot(gi, x), np.vdot(g, out))
 
 
@@ -365,8 +366,8 @@ def test_adaptive_pools(size, output):
     x = numbers(2, 3, *size)
     if dims == 2 and 0 not in output:
         x[0, 0, 1] = np.nan
-    average = getattr(pool, "adaptive_avg_pool1d" if dims == 1 else f"adaptive_avg_pool{dims}d")
-    mean, (largest, indices) = average(x, output), getattr(pool, f"adaptive_max_pool{dims}d")(x, output)
+    average = partial(pool.adaptive_avg_pool, dims)
+    mean, (largest, indices) = average(x, output), pool.adaptive_max_pool(dims, x, output)
     assert mean.shape == largest.shape == indices.shape == (2, 3, *output)
     flat = np.arange(math.prod(size)).reshape(size)
     for i in np.ndindex(*output):
@@ -378,9 +379,9 @@ def test_adaptive_pools(size, output):
         np.testing.assert_array_equal(indices[(..., *i)], flat[part].reshape(-1)[at.reshape(2, 3)])
     x = np.nan_to_num(x)
     g = numbers(*mean.shape, seed=1)
-    backward = getattr(pool, "adaptive_avg_pool1d_backward" if dims == 1 else f"adaptive_avg_pool{dims}d_backward")
+    backward = partial(pool.adaptive_avg_pool_backward, dims)
     np.testing.assert_allclose(np.vdot(backward(g, x), x), np.vdot(g, average(x, output)), atol=1e-12)
-    gi = getattr(pool, f"adaptive_max_pool{dims}d_backward")(g, x, indices)
+    gi = pool.adaptive_max_pool_backward(dims, g, x, indices)
     assert gi.shape == x.shape
     np.testing.assert_allclose(gi.sum(), g.sum(), atol=1e-12)
 

@@ -82,9 +82,6 @@ def pow_jvp(self_t, exponent_t, self, exponent, result):
     return (of_self + ops.where(exponent_t == 0, 0, of_exponent)).conj()
 
 
-# --- one input ----------------------------------------------------------------------------------------------
-
-
 def abs_jvp(self_t, self):
     """d|z| = Re(conj(dz) z / |z|)."""
     return _real(self_t.conj() * self.sgn())
@@ -126,9 +123,6 @@ def mvlgamma_backward(grad, self, p):
     for j in range(1, p):
         total = total + (self - j / 2).digamma()
     return grad * total
-
-
-# --- two inputs ---------------------------------------------------------------------------------------------
 
 
 def maximum_backward(grad, own, other):
@@ -193,11 +187,8 @@ def _bool_array(value):
     return np.asarray(value)
 
 
-# --- clamp: a bound may be a tensor, a number or None -------------------------------------------------------
-
-
 def clamp_backward(grad, self, min, max):
-    """g where the value was within its bounds, which belong to the interval."""
+    """g where the value was within its bounds (tensors, numbers or None), which belong to the interval."""
     inside = _inside(self, min, max)
     return grad if inside is None else ops.where(inside, grad, 0)
 

@@ -72,9 +72,6 @@ def embedding_dense_double_backward(grad, indices, padding_idx):
     return out
 
 
-# --- reductions into an array ----------------------------------------------------------------------------------------
-
-
 def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result):
     """The gradients of `scatter_reduce` for `self` and `src`.
 
@@ -157,8 +154,6 @@ def _spread(index, dim, source):
     shape[dim] = -1
     return ops.expand(ops.reshape(index, shape), source.shape)
 
-
-# --- bags of rows ----------------------------------------------------------------------------------------------------
 
 _SUM, _MEAN, _MAX = range(3)
 

@@ -36,10 +36,6 @@ def soft_margin_double_backward(grad, self, target, reduction):
     return over_count(grad * target * target * s * (1.0 - s), self, target, reduction)
 
 
-# --- binary cross entropy
-# ---------------------------------------------------------------------------------------
-
-
 def _weighted(grad, self, target, weight, reduction):
     return over_count(grad if weight is None else grad * weight, self, target, reduction)
 
@@ -94,10 +90,6 @@ def bce_with_logits_jvp(self_t, target_t, self, target, weight, pos_weight, redu
     return reduce_loss(
         tangent + bce_with_logits_target_backward(target_t, self, target, weight, pos_weight, 0), reduction
     )
-
-
-# --- margins between classes
-# ------------------------------------------------------------------------------------
 
 
 def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):

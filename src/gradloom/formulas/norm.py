@@ -78,8 +78,7 @@ def _plus(*terms):
 
 def _standardized(sets, x, mean, rstd):
     """n and r. Where they are differentiated further, the statistics are functions of x again, although what was
-    saved of them has no history; eps = 1 / r^2 - variance is a constant.
-    """
+    saved of them has no history; eps = 1 / r^2 - variance is a constant."""
     mean, r = ops.reshape(mean, sets.statistics), ops.reshape(rstd, sets.statistics)
     if not sets.fixed and _is_differentiated(x):
         mean, r = mean.detach(), r.detach()
@@ -167,9 +166,6 @@ def _parameter_shape(sets, weight):
     return sets.affine[first:] if sets.affine[-1] != 1 else [n for n in sets.affine if n != 1] or [1]
 
 
-# --- batches ----------------------------------------------------------------------------------------------------------
-
-
 def _channels(input, training):
     channels = input.shape[1]
     dims = [d for d in range(input.dim()) if d != 1]
@@ -201,9 +197,6 @@ def batch_norm_backward_jvp(
     return _backward_jvp(_channels(x, training), grad, grad_t, x, x_t, weight, weight_t, *used, mask)
 
 
-# --- layers -----------------------------------------------------------------------------------------------------------
-
-
 def _last(input, normalized_shape):
     outer = input.dim() - len(normalized_shape)
     return Sets(input.shape, range(outer, input.dim()), (*(1,) * outer, *normalized_shape))
@@ -222,9 +215,6 @@ def layer_norm_double_backward(grads, grad_out, x, weight, mean, rstd, normalize
 def layer_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, normalized_shape, mask):
     """The tangents of native_layer_norm_backward."""
     return _backward_jvp(_last(x, normalized_shape), grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask)
-
-
-# --- groups of channels ----------------------------------------------------------------------------------------------
 
 
 def _groups(N, C, HxW, group):

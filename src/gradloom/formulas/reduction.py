@@ -83,7 +83,6 @@ def _padded(x, dim, value, front):
     return ops.cat((edge, x) if front else (x, edge), dim)
 
 
-# --- sums and means ---------------------------------------------------------------------------------------------------
 def sum_backward(grad, sizes, dim, keepdim):
     """The gradient of a sum: itself, expanded over the summed dimensions without being copied."""
     ndim = len(sizes)
@@ -108,7 +107,6 @@ def trace_backward(grad, sizes):
     return ops.eye(sizes[0], sizes[1], dtype=grad.dtype) * grad
 
 
-# --- products --------------------------------------------------------------------------------------------------------
 def prod_backward(grad, self, result, dim=None, keepdim=False):
     """d(prod x)/dx_k = prod over j != k of x_j.
 
@@ -150,7 +148,6 @@ def _products_before(x, dim):
     return _padded(ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim), dim, 1, front=True)
 
 
-# --- variance --------------------------------------------------------------------------------------------------------
 def var_backward(grad, self, dim, correction, keepdim):
     """d var/dx = 2 (x - mean) / (n - correction)."""
     free = _count(self.shape, dim) - (1 if correction is None else correction)
@@ -207,7 +204,6 @@ def _added(first, second):
     return second if first is None else first if second is None else first + second
 
 
-# --- extrema ---------------------------------------------------------------------------------------------------------
 def amaxmin_backward(grad, self, result, dim, keepdim):
     """The gradient, distributed evenly among all elements that equal the extremum."""
     grad, result = (_restored(x, dim, keepdim, self.dim()) for x in (grad, result))
@@ -269,7 +265,6 @@ def gather_with_keepdimed_indices(self, dim, indices, keepdim):
     return ops.squeeze(ops.gather(self, dim, ops.unsqueeze(indices, dim)), dim)
 
 
-# --- norms -----------------------------------------------------------------------------------------------------------
 def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
 
@@ -366,7 +361,6 @@ def logsumexp_jvp(self, self_t, result, dim, keepdim):
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
 
-# --- running results -------------------------------------------------------------------------------------------------
 def cumsum_backward(grad, dim):
     """The sums of the gradients from each element on."""
     if not grad.dim() or grad.size(dim) < 2:

@@ -46,9 +46,6 @@ def unsqueeze_to(grad, sizes, dims=None):
     return grad
 
 
-# --- parts ------------------------------------------------------------------------------------------------
-
-
 def slice_backward_of(grad, sizes, dim, start, end, step):
     """The gradient of `slice`, whose missing bounds are the ends of the dimension."""
     return ops.slice_backward(grad, sizes, dim, 0 if start is None else start, sizes[dim] if end is None else end, step)
@@ -83,9 +80,6 @@ def split_with_sizes_backward(grads, sizes, split_sizes, dim):
         for g, n in zip(grads, split_sizes, strict=True)
     ]
     return ops.cat(parts, dim)
-
-
-# --- joins ------------------------------------------------------------------------------------------------
 
 
 def cat_backward(grad, shapes, dtypes, dim):
@@ -138,7 +132,6 @@ def roll_backward(grad, shifts, dims):
     return ops.roll(grad, [-s for s in shifts], dims)
 
 
-# --- as_strided -------------------------------------------------------------------------------------------
 # Note [Strided derivatives]
 # as_strided reads memory, whatever tensor the elements belong to. Its derivatives therefore imitate memory: a flat
 # tensor that covers the elements of the input and of the view, into which values are put with the one geometry and from

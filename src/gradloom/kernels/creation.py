@@ -26,7 +26,6 @@ def _checked(size, name=None):
     return size
 
 
-# --- of a given size --------------------------------------------------------------------------------------
 def zeros(size, dtype=None):
     """Return zeros, by default of the default floating dtype."""
     return np.zeros(_checked(size, "zeros"), default.numpy_float if dtype is None else dtype)
@@ -78,8 +77,7 @@ def empty_strided(size, stride, dtype=None):
 
 def empty_permuted(size, physical_layout, dtype=None):
     """Return memory whose contents are not set; `physical_layout` lists the dimensions, the outermost in memory
-    first.
-    """
+    first."""
     if len(physical_layout) != len(size):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
@@ -97,7 +95,6 @@ def empty_permuted(size, physical_layout, dtype=None):
     return made.transpose([physical_layout.index(d) for d in range(len(size))])
 
 
-# --- like another array -----------------------------------------------------------------------------------
 def zeros_like(self, dtype=None, memory_format=None):
     """Return zeros in the shape of `self`."""
     return new_like(self, dtype, memory_format, np.zeros_like)
@@ -145,7 +142,6 @@ def new_full(self, size, fill_value, dtype=None):
     return full(size, fill_value, self.dtype if dtype is None else dtype)
 
 
-# --- ranges -----------------------------------------------------------------------------------------------
 def arange(end, dtype=None):
     """Return 0, 1, ... below `end`."""
     return arange_start_step(0, end, 1, dtype)
@@ -268,7 +264,6 @@ def _number(value, name):
     return value.item()
 
 
-# --- matrices ---------------------------------------------------------------------------------------------
 def eye(n, dtype=None):
     """Return the identity matrix."""
     return eye_m(n, n, dtype)

@@ -20,7 +20,6 @@ def _stored(input, *parameters):
     return next((p.dtype for p in parameters if p is not None), input.dtype)
 
 
-# --- batches ----------------------------------------------------------------------------------------------------------
 def _check_batch_norm(input, training, **parameters):
     channels = input.shape[1]
     for name, value in parameters.items():
@@ -111,7 +110,6 @@ def native_batch_norm_backward(
     )
 
 
-# --- layers -----------------------------------------------------------------------------------------------------------
 def _check_layer_norm(input, normalized_shape, weight, bias):
     shape = list(normalized_shape)
     if not shape:
@@ -196,7 +194,6 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     )
 
 
-# --- groups of channels ----------------------------------------------------------------------------------------------
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Standardize each of `group` groups of the C channels of (N, C, *), with HxW positions.
 
@@ -269,7 +266,6 @@ def cast(array, dtype):
     return None if array is None else array.astype(dtype, copy=False)
 
 
-# --- rows: (sets, elements of a set) ------------------------------------------------------------------------------
 def row_sum(rows):
     """Sum the rows of a matrix."""
     return rows @ np.ones(rows.shape[1], rows.dtype)
@@ -337,7 +333,6 @@ def project(h, standardized, scale):
     return standardized
 
 
-# --- channels: (batch, channels, positions) -----------------------------------------------------------------------
 def is_channels_last(array):
     """Return whether the channels of images or volumes, dimension 1, lie innermost in memory."""
     return suggested_format(array) is not None

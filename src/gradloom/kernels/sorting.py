@@ -100,15 +100,13 @@ def _refuse_complex(array, name):
         raise RuntimeError(f" {name} does not support complex dtypes on CPU")
 
 
-# --- unique elements --------------------------------------------------------------------------------------------------
 # Each gives (values, inverse, counts); what was not asked for is empty.
 _NOTHING = (0,)
 
 
 def unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Return the distinct elements of the flattened array in order; inverse has the shape of `self`. NaN differs from
-    NaN.
-    """
+    NaN."""
     flat = self.reshape(-1)
     by_value = np.argsort(widen(flat), kind="stable")
     return _runs(flat, by_value, self.shape, return_inverse, return_counts, 0)

@@ -47,7 +47,6 @@ def einsum(equation, tensors, path=None):
     return found if kept == len(order) else found.view(found.shape[:kept])
 
 
-# --- the equation ---
 def _inputs(text, tensors) -> list:
     """Return the labels of each operand's dimensions."""
     parts = text.split(",")
@@ -158,11 +157,9 @@ def _sizes(inputs, tensors) -> dict:
     return sizes
 
 
-# --- evaluation ---
 def _arranged(tensor, labels, order):
     """Return the tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the
-    others.
-    """
+    others."""
     labels = list(labels)
     for x in dict.fromkeys(labels):
         while labels.count(x) > 1:
@@ -234,8 +231,7 @@ def _contract(a, b, kept, counts):
 
 def _product(a, b, summed):
     """Return the product summed over dimensions that both have, which stay as 1, by one product of batches of
-    matrices.
-    """
+    matrices."""
     groups = _groups(a, b, summed)
     both, of_a, of_b = groups
     n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))

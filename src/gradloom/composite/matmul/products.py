@@ -52,8 +52,7 @@ def matmul(self, other):
 
 def _should_fold(batch, other) -> bool:
     """Return whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient
-    of the matrix, and costs a copy where the batch is not contiguous up to its rows.
-    """
+    of the matrix, and costs a copy where the batch is not contiguous up to its rows."""
     if other.requires_grad:
         return True
     shape, strides = batch.shape, batch.stride()
@@ -228,8 +227,7 @@ def _wrapped(dims, ndim) -> list:
 
 def kron(self, other):
     """Return the Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading
-    ones.
-    """
+    ones."""
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
@@ -306,8 +304,7 @@ def _check_chain(chain) -> None:
 
 def _chain_product(chain):
     """Choose the order by dynamic programming over all intervals of the chain (Cormen et al., Introduction to
-    Algorithms, 14.2).
-    """
+    Algorithms, 14.2)."""
     sizes = [chain[0].shape[0], *(m.shape[1] for m in chain)]
     count = len(chain)
     cost = [[0] * count for _ in chain]

@@ -56,8 +56,7 @@ def gradient_along(self, dim, edge_order):
 
 def _gradient_along(x, spacing, dim, edge_order):
     """Return the derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in
-    PyTorch's order, which decides the order in which gradients are added up: the last is made first.)
-    """
+    PyTorch's order, which decides the order in which gradients are added up: the last is made first.)"""
 
     def at(start, length):
         """Return `length` points from a start on, which counts from the end if it is negative; -2: all but two."""
@@ -96,8 +95,7 @@ def _difference(at, places):
 
 def _between_points(at, places, gaps, place, length=1):
     """Return the derivative at one of two or three points, with the gaps between them; of three, exact for a
-    parabola.
-    """
+    parabola."""
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
@@ -113,11 +111,9 @@ def _between_points(at, places, gaps, place, length=1):
     return low + mid + high
 
 
-# --- differences and integrals ---------------------------------------------------------------------------------------
 def diff(self, n, dim, prepend, append):
     """Return the n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its
-    ends.
-    """
+    ends."""
     if not self.dim():
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:

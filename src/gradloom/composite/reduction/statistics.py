@@ -12,7 +12,6 @@ from ...return_types import result_class
 from ...types.dtype import default, int64, scalar_type_name
 
 
-# --- variance: `unbiased` is a correction of one ---------------------------------------------------------------------
 def var(self, unbiased):
     """Return the variance of all elements."""
     return ops.var_correction(self, None, int(unbiased), False)
@@ -53,7 +52,6 @@ def std_mean_dim(self, dim, unbiased, keepdim):
     return ops.std_mean_correction(self, dim, int(unbiased), keepdim)
 
 
-# --- sums, norms, distances ------------------------------------------------------------------------------------------
 def nanmean(self, dim, keepdim, dtype):
     """Return the mean of the elements that are not NaN."""
     if not self.is_floating_point():
@@ -125,7 +123,6 @@ def _euclidean(x1, x2):
     return ops.view(ops._euclidean_dist(x1, x2), shape)
 
 
-# --- quantiles -------------------------------------------------------------------------------------------------------
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -212,7 +209,6 @@ def _check_quantile(self, q, interpolation, is_tensor):
         )
 
 
-# --- histograms of several dimensions: their results are a Tensor and a list -----------------------------------------
 _HISTOGRAMDD = result_class("histogramdd", ("hist", "bin_edges"))
 
 

@@ -80,7 +80,6 @@ def _check(tensors, name):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
 
 
-# --- repeated ---------------------------------------------------------------------------------------------
 def tile(self, dims):
     """Repeat along each dimension; missing counts are 1."""
     return ops.repeat(self, (1,) * (self._array.ndim - len(dims)) + tuple(dims))
@@ -119,7 +118,6 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     return ops.index_select(source, dim, ops.repeat_interleave(repeats, output_size=output_size))
 
 
-# --- grids ------------------------------------------------------------------------------------------------
 def meshgrid(tensors):
     """Return the coordinates of the grid that vectors span, `indexing="ij"`."""
     import warnings
@@ -184,7 +182,6 @@ def combinations(self, r, with_replacement):
     return ops.stack([ops.masked_select(g, chosen) for g in meshgrid_indexing([self] * r, "ij")], 1)
 
 
-# --- matrices ---------------------------------------------------------------------------------------------
 def diag(self, diagonal):
     """Return the matrix with a vector on a diagonal, or a copy of the diagonal of a matrix."""
     ndim = self._array.ndim

@@ -57,7 +57,6 @@ def _in_chunks(self, chunks, dim, name, split, split_with_sizes):
     return split(self, (size + chunks - 1) // chunks, dim)
 
 
-# --- tensor_split and its short forms ---------------------------------------------------------------------
 def tensor_split_sections(self, sections, dim):
     """Return `sections` slices of one dimension, the first ones longer by one where the size does not divide."""
     dim = _splittable(self, dim)

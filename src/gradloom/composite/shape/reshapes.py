@@ -115,7 +115,6 @@ def unflatten(self, dim, sizes):
     return ops.view(self, (*shape[:dim], *found, *shape[dim + 1 :]))
 
 
-# --- dimensions in another order --------------------------------------------------------------------------
 def movedim_intlist(self, source, destination):
     """Move the dimensions `source` to the positions `destination`; the others keep their order."""
     ndim = self._array.ndim

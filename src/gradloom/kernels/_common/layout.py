@@ -85,8 +85,7 @@ def order_of_strides(shape, strides):
 
 def in_format(array, memory_format) -> np.ndarray:
     """Convert a row-major array to a memory format: itself for None, else a copy. (batch, channels, width) counts as
-    images of height 1.
-    """
+    images of height 1."""
     if memory_format is None:
         return array
     if array.ndim == 3:
@@ -108,8 +107,7 @@ def row_major(array) -> np.ndarray:
 
 def strides_like(array) -> list[int]:
     """Return the strides, in elements, of a result without gaps whose dimensions lie in memory in the order of its
-    input's. They equal the input's if that has no gaps, also those of dimensions of size 1.
-    """
+    input's. They equal the input's if that has no gaps, also those of dimensions of size 1."""
     if is_dense(array):
         return [s // array.itemsize for s in array.strides]
     return strides_in_order(array.shape, memory_order(array))

@@ -107,8 +107,7 @@ def _prepared(value, half: bool):
 
 def convertible(array, dtype):
     """Return the part of an array that `dtype` can hold: of complex numbers that become real the real part, with a
-    warning.
-    """
+    warning."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
 
@@ -154,8 +153,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
 
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
     """Convert a number like `number_as`, for functions that fill `count` elements: PyTorch fills one element in half
-    precision with infinity where the number is too large for it.
-    """
+    precision with infinity where the number is too large for it."""
     if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)

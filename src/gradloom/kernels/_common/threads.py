@@ -52,8 +52,7 @@ def set_num_threads(count: int) -> None:
 
 def chunks(total: int, largest: int | None = None) -> list[slice]:
     """Cut range(total) into slices of nearly equal length: as many as there are threads, or the smallest multiple of
-    that for which none has more than `largest` items.
-    """
+    that for which none has more than `largest` items."""
     count = threads = get_num_threads()
     if largest is not None:
         count *= max(1, -(-total // (threads * max(1, largest))))

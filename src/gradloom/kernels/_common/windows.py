@@ -26,8 +26,7 @@ class Windows(NamedTuple):
 
     def at(self, offsets: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
         """Return the output positions whose kernel element `offsets` lies inside the input, and these input positions:
-        two tuples of slices that select blocks of one shape; None if there is no such position.
-        """
+        two tuples of slices that select blocks of one shape; None if there is no such position."""
         outer, inner = [], []
         for axis, offset in enumerate(offsets):
             pair = self.along(axis, offset)
@@ -102,8 +101,7 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
 
 def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
     """Return a view of what `padded` returned, without a copy, with the windows of its `rows` first output positions:
-    (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if `channels_last`.
-    """
+    (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if `channels_last`."""
     output = (rows, *windows.output[1:])
     if channels_last:
         batch, *spatial, channel = block.strides
@@ -125,8 +123,7 @@ def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: b
 def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> list[tuple[slice, slice]]:
     """Cut n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several threads: at
     most about `block_bytes` of scratch each, the rows of an image cut only if one image is too large or there are fewer
-    images than threads.
-    """
+    images than threads."""
     from gradloom.kernels._common import threads
 
     everything = slice(0, rows)

@@ -159,8 +159,7 @@ def _geometry(
     groups: int,
 ) -> Windows:
     """Check the arguments and describes the windows of the (for transposed ones, mirrored) convolution, with at least
-    two spatial dimensions.
-    """
+    two spatial dimensions."""
     dims = weight.ndim - 2
     if dims < 1 or input.ndim != weight.ndim:
         raise RuntimeError(

@@ -10,7 +10,6 @@ from .._common.numbers import Wide, is_half, is_short_half, number_as, widen
 from .dtypes import like, own, shared, to_float, widened, widened_for
 
 
-# --- sums ---------------------------------------------------------------------------------------------------
 def scaled(other, alpha, beside):
     """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype.
 
@@ -68,7 +67,6 @@ def _no_bools(self, other):
         )
 
 
-# --- products -----------------------------------------------------------------------------------------------
 @widened
 def mul_scalar(self, other):
     """`self * other` for a number `other`."""
@@ -103,7 +101,6 @@ def addcdiv(self, tensor1, tensor2, value=1):
     return as_operands(np.add(self, quotient, out=own(quotient, self)), self, tensor1, tensor2)
 
 
-# --- division -----------------------------------------------------------------------------------------------
 def div_mode(self, other, rounding_mode):
     """Divide and round: 'trunc' towards zero, 'floor' down, None not at all.
 
@@ -213,7 +210,6 @@ def remainder_of_scalar(self, other):
     return remainder(like(self, other), other)
 
 
-# --- powers -------------------------------------------------------------------------------------------------
 def pow(self, exponent):
     """`self ** exponent`; integers to negative powers are 0 unless the base is 1 or -1."""
     refuse("pow", self, "b")

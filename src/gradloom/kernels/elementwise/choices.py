@@ -63,7 +63,6 @@ def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarra
 _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
-# --- bounds -------------------------------------------------------------------------------------------------
 def clamp(self, min=None, max=None):
     """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
 
@@ -113,7 +112,6 @@ def ordered(name, array):
     return array
 
 
-# --- choices and mixtures -----------------------------------------------------------------------------------
 def where(condition, self, other):
     """`self` where the condition holds, else `other`.
 

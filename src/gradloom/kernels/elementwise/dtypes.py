@@ -64,8 +64,7 @@ def like(value, array: np.ndarray) -> np.ndarray:
 
 def own(result, *others):
     """Return an array for `out=`: the temporary `result`, if it is an array in which that and `others` have room; else
-    None.
-    """
+    None."""
     if result.__class__ is not np.ndarray:
         return None
     for other in others:

@@ -11,7 +11,6 @@ from ..shape.copies import clone
 from .dtypes import like, widened
 
 
-# --- signs --------------------------------------------------------------------------------------------------
 def abs_of_real(self):
     """Return the absolute value for the in-place variant, which cannot hold that of a complex number."""
     if self.dtype.kind == "c":
@@ -52,7 +51,6 @@ def sgn(self):
     return np.where(np.isnan(self), like(0, self), found) if kind == "V" else found
 
 
-# --- rounding -----------------------------------------------------------------------------------------------
 def floor(self):
     """Round down to an integer, in the same dtype."""
     return _rounded("floor_vml_cpu", np.floor, self)
@@ -94,7 +92,6 @@ def frac(self):
     return np.subtract(self, np.trunc(self))
 
 
-# --- logarithms, angles and exponents --------------------------------------------------------------------------------
 def log1p(self):
     """`log(1 + self)`; of complex numbers by parts, where NumPy's loses small ones."""
     if self.dtype.kind != "c":
@@ -137,7 +134,6 @@ def frexp(self):
     return mantissa, np.asarray(exponent, np.int32)
 
 
-# --- bits ---------------------------------------------------------------------------------------------------
 def left_shift(self, other):
     """`self * 2**other`; 0 where all bits leave."""
     refuse("lshift_cpu", self, "bfVc")
@@ -170,7 +166,6 @@ def right_shift_of_scalar(self, other):
     return right_shift(like(self, other), other)
 
 
-# --- filling ------------------------------------------------------------------------------------------------
 def fill(self, value):
     """Return an array like `self` of one value, a number or a 0-dim array.
 

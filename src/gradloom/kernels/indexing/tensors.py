@@ -100,8 +100,7 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
 
 def _is_one_mask(indices) -> bool:
     """Return whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype
-    does.
-    """
+    does."""
     arrays = [found for found in indices if found is not None]
     return len(arrays) == 1 and arrays[0].dtype.kind == "b"
 

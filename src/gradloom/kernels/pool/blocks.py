@@ -14,8 +14,7 @@ _BLOCK_BYTES = 1 << 21
 
 def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest element of every window of x (planes, *size) and its position in the flattened size (int64),
-    both (planes, *output): of equal elements the first, but the last NaN if there is one.
-    """
+    both (planes, *output): of equal elements the first, but the last NaN if there is one."""
     out = np.empty((len(x), *windows.output), x.dtype)
     indices = np.empty(out.shape, np.int64)
 

@@ -1,15 +1,15 @@
 """Max, average and adaptive pooling over one to three spatial dimensions, and their gradients.
 
-An input is (N, C, *spatial) or, without a batch, (C, *spatial). Every function exists for one, two and three spatial
-dimensions under PyTorch's name, with the parameters of PyTorch's schema; what is given for each dimension (kernel_size,
-stride, ...) is a sequence of as many integers or one integer for all of them, and an empty stride means the kernel's
-size. An index is a position in an input's flattened spatial dimensions, int64. Averages of float16 and bfloat16 are
-computed in float32 and rounded once.
+An input is (N, C, *spatial) or, without a batch, (C, *spatial). Every kernel takes the number of spatial dimensions;
+for two and three of them it also exists under PyTorch's name, with the parameters of PyTorch's schema. What is given
+for each dimension (kernel_size, stride, ...) is a sequence of as many integers or one integer for all of them, and an
+empty stride means the kernel's size. An index is a position in an input's flattened spatial dimensions, int64. Averages
+of float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -63,8 +63,7 @@ def max_pool_with_indices_backward(
     indices: np.ndarray,
 ) -> np.ndarray:
     """Return the gradient of `self`: every element of grad_output added at its index, which is all that this needs; the
-    window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in shape.
-    """
+    window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in shape."""
     return _scatter(f"max_pool{dims}d_backward", dims, grad_output, self, indices)
 
 
@@ -115,8 +114,7 @@ def avg_pool_backward(
     divisor_override: int | None,
 ) -> np.ndarray:
     """Return the gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape than
-    its result.
-    """
+    its result."""
     refuse(f"avg_pool{dims}d_backward", grad_output, "c")
     windows = describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if grad_output.shape != (*self.shape[:-dims], *windows.output):
@@ -134,8 +132,7 @@ def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndar
     """Return the mean of output_size windows that cover the input: window i of O over S elements has the elements
     from floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError for
     a rank or an output_size that does not fit, and for an input without elements in a dimension other than the
-    batch.
-    """
+    batch."""
     name = f"adaptive_avg_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self, "bciu")
@@ -165,8 +162,7 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
 @np.errstate(all="ignore")
 def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest elements and their indices of the windows that adaptive_avg_pool describes; ties, NaN and
-    errors as there and in max_pool_with_indices.
-    """
+    errors as there and in max_pool_with_indices."""
     name = f"adaptive_max_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self, "bciu")
@@ -236,24 +232,19 @@ def _order(dims: int, like: np.ndarray, maxima: bool = False) -> memory_format |
     return suggested_format(like) if like.ndim == dims + 2 and (dims < 3 or maxima) else None
 
 
-_all_dims = (1, 2, 3)
-max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
-    partial(max_pool_with_indices, dims) for dims in _all_dims
-)
-max_pool1d_with_indices_backward, max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = (
-    partial(max_pool_with_indices_backward, dims) for dims in _all_dims
-)
-avg_pool1d, avg_pool2d, avg_pool3d = (partial(avg_pool, dims) for dims in _all_dims)
-avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (partial(avg_pool_backward, dims) for dims in _all_dims)
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (partial(adaptive_avg_pool, dims) for dims in _all_dims)
-adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (
-    partial(adaptive_avg_pool_backward, dims) for dims in _all_dims
-)
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (partial(adaptive_max_pool, dims) for dims in _all_dims)
-adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = (
-    partial(adaptive_max_pool_backward, dims) for dims in _all_dims
-)
-max_unpool1d, max_unpool2d, max_unpool3d = (partial(max_unpool, dims) for dims in _all_dims)
+def _for_2d_and_3d(kernel: Callable) -> tuple[partial, partial]:
+    return partial(kernel, 2), partial(kernel, 3)
+
+
+max_pool2d_with_indices, max_pool3d_with_indices = _for_2d_and_3d(max_pool_with_indices)
+max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = _for_2d_and_3d(max_pool_with_indices_backward)
+avg_pool2d, avg_pool3d = _for_2d_and_3d(avg_pool)
+avg_pool2d_backward, avg_pool3d_backward = _for_2d_and_3d(avg_pool_backward)
+adaptive_avg_pool2d, adaptive_avg_pool3d = _for_2d_and_3d(adaptive_avg_pool)
+adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = _for_2d_and_3d(adaptive_avg_pool_backward)
+adaptive_max_pool2d, adaptive_max_pool3d = _for_2d_and_3d(adaptive_max_pool)
+adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = _for_2d_and_3d(adaptive_max_pool_backward)
+max_unpool2d, max_unpool3d = _for_2d_and_3d(max_unpool)
 
 
 def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:

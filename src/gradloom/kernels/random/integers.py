@@ -256,8 +256,7 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
 
 def _stable_order(values: np.ndarray, limit: int) -> np.ndarray:
     """Return the order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
-    has a radix sort.
-    """
+    has a radix sort."""
     order = np.argsort(values.astype(np.uint16), kind="stable")
     for shift in range(16, (limit - 1).bit_length(), 16):
         digits = values >> shift

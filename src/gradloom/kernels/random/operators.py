@@ -19,7 +19,6 @@ def _size(size):
     return size
 
 
-# --- of a given size ----------------------------------------------------------------------------------------
 def rand(size, dtype=None, generator=None):
     """Draw numbers uniform in [0, 1), by default of the default floating dtype."""
     return distributions.draw_uniform(
@@ -81,7 +80,6 @@ def normal_float_float(mean, std, size, generator=None, dtype=None):
     return distributions.draw_normal(generator or default_stream, _size(size), dtype, mean, std)
 
 
-# --- like another array -------------------------------------------------------------------------------------
 def rand_like(self, dtype=None, memory_format=None, generator=None):
     """Draw numbers uniform in [0, 1), in the shape of `self`."""
     return distributions.fill_uniform(generator or default_stream, new_like(self, dtype, memory_format))
@@ -151,7 +149,6 @@ def multinomial(self, num_samples, replacement=False, generator=None):
     return sampling.draw_multinomial(generator or default_stream, self, num_samples, replacement)
 
 
-# --- in place -----------------------------------------------------------------------------------------------
 def normal_(self, mean=0.0, std=1.0, generator=None):
     """Fill with normal numbers."""
     return distributions.fill_normal(generator or default_stream, writable(self), mean, std)
@@ -202,7 +199,6 @@ def random_to_(self, high, generator=None):
     return integers.fill_integers(generator or default_stream, writable(self), 0, high)
 
 
-# --- dropout ------------------------------------------------------------------------------------------------
 def native_dropout(input, p, train):
     """Return (input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
     if not input.size:

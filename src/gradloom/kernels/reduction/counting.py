@@ -12,7 +12,6 @@ from .._common.numbers import is_half
 from .sums import add, reduce
 
 
-# --- logic ----------------------------------------------------------------------------------------------------------
 def all(self):
     """Return whether all elements are true: a bool, or uint8 for uint8."""
     return _logic(np.logical_and, self, None, False)

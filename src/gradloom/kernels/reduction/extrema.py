@@ -109,7 +109,6 @@ def taken(array, indices, axis, keepdim):
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
-# --- by rank -----------------------------------------------------------------------------------------------------
 def kthvalue(self, k, dim=-1, keepdim=False):
     """Return the k-th smallest element along a dimension (k counts from 1), and its index.
 

@@ -275,13 +275,9 @@ def _prod(self, axis, keepdim, dtype):
     return reduce(np.multiply, self if self.dtype == kind else self.astype(kind), axis, keepdim)
 
 
-# --- others ----------------------------------------------------------------------------------------------------------
-
-
 def logsumexp(self, dim, keepdim=False):
     """Return log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to
-    overflow.
-    """
+    overflow."""
     kind = self.dtype
     x = self.astype(np.float32) if is_half(kind) else self
     axis = axes(dim, x.ndim)

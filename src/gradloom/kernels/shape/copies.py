@@ -49,8 +49,7 @@ def to_copy(self, dtype=None, memory_format=None):
 
 def _is_plain(array):
     """Return whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass
-    over.
-    """
+    over."""
     step = array.itemsize
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if stride != step:
@@ -225,7 +224,6 @@ def constant_pad_nd(self, pad, value=0):
     return out
 
 
-# --- channels and pixels ----------------------------------------------------------------------------------
 def pixel_shuffle(self, upscale_factor):
     """Rearrange (..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
     _check_pixels("pixel_shuffle", self, upscale_factor, "upscale_factor")
