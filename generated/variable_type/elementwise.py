@@ -13775,7 +13775,7 @@ def clamp_Tensor(input, min, max, *, out=None):
     ∂L/∂max = clamp_max_backward(g, x, min, max)
     dz = clamp_jvp(x, dx, min, dmin, max, dmax)
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value was within its bounds, which belong to the interval.
+    clamp_backward: g where the value was within its bounds (tensors, numbers or None), which belong to the interval.
     clamp_min_backward: The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not.
     clamp_max_backward: The gradient of an upper bound: g where it took effect.
     clamp_jvp: The tangent of the input or bound that the result is equal to.
@@ -13930,7 +13930,7 @@ def clamp(input, min, max, *, out=None):
     ∂L/∂x = clamp_backward(g, x, min, max)
     dz = clamp_backward(dx*, x, min, max)*
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value was within its bounds, which belong to the interval.
+    clamp_backward: g where the value was within its bounds (tensors, numbers or None), which belong to the interval.
 
     ClampBackward1, from the entry clamp of derivatives.yaml.
     """

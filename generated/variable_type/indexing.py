@@ -3074,7 +3074,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     ∂L/∂per_sample_weights = Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices)) if padding_idx < 0, 0 if eq(indices, padding_idx), else Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices))
     dz₀ = embedding_bag_jvp(dweight, dper_sample_weights, weight, per_sample_weights, indices, offsets, mode, include_last_offset, padding_idx, z₂, z₃)
     where z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
-    embedding_bag_backward: The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means and times their factors; for maxima, for the row that each comes from.
+    embedding_bag_backward: The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means and times their factors; for maxima, for the row that each comes from. Raises NotImplementedError for sparse gradients.
     embedding_bag_jvp: The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the elements that they come from.
 
     EmbeddingBagBackward0, from the entry _embedding_bag of derivatives.yaml.

@@ -422,7 +422,7 @@ def igamma(input, other, *, out=None):
     ∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))
     dz = only_second(dx, igamma, dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input.
+    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
 
     IgammaBackward0, from the entry igamma of derivatives.yaml.
     """
@@ -581,7 +581,7 @@ def igammac(input, other, *, out=None):
     ∂L/∂y = −g · exp((x − 1) · ln(y) − y − ln Γ(x))
     dz = only_second(dx, igammac, −dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input.
+    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
 
     IgammacBackward0, from the entry igammac of derivatives.yaml.
     """
@@ -1257,7 +1257,7 @@ def special_zeta(input, other, *, out=None):
     ∂L/∂y = −g · x · ζ(x + 1, y)
     dz = only_second(dx, zeta, −dy · x · ζ(x + 1, y))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input.
+    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
 
     SpecialZetaBackward0, from the entry special_zeta of derivatives.yaml.
     """

@@ -41,14 +41,8 @@ def selu_(self):
 
 
 def prelu(self, weight):
-    """`self` where it is positive, weight * self elsewhere.
-
-    Args:
-        weight: a number, or (channels,) for the second dimension of `self`.
-
-    Raises:
-        RuntimeError: if dtypes differ or the weight fits neither.
-    """
+    """`self` where it is positive, weight * self elsewhere. `weight` is a number, or (channels,) for the second
+    dimension of `self`. Raises RuntimeError if dtypes differ or the weight fits neither."""
     if self.dtype is not weight.dtype:
         from ..types.dtype import scalar_type_name
 

@@ -65,11 +65,7 @@ def divide_mode_(self, other, rounding_mode):
 
 
 def positive(self):
-    """Return the tensor itself.
-
-    Raises:
-        RuntimeError: for bools.
-    """
+    """Return the tensor itself. Raises RuntimeError for bools."""
     if self._array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return self
@@ -97,11 +93,7 @@ def float_power_of_scalar(self, exponent):
 
 
 def float_power_(self, exponent):
-    """`self ** exponent` in place, for a tensor of double precision.
-
-    Raises:
-        RuntimeError: for another dtype.
-    """
+    """`self ** exponent` in place, for a tensor of double precision. Raises RuntimeError for another dtype."""
     wanted = _double_type(self, exponent)
     if self.dtype is not wanted:
         raise RuntimeError(
@@ -139,11 +131,7 @@ def equal(self, other):
 
 
 def is_nonzero(self):
-    """Return whether the single element is not 0.
-
-    Raises:
-        RuntimeError: unless there is one element.
-    """
+    """Return whether the single element is not 0. Raises RuntimeError unless there is one element."""
     if self._array.size != 1:
         what = "no values" if not self._array.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")

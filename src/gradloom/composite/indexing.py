@@ -7,11 +7,8 @@ from ..types.dtype import int64, scalar_type_name
 
 
 def take_along_dim(self, indices, dim):
-    """Take the elements at the indices along a dimension; the other dimensions broadcast.
-
-    Raises:
-        RuntimeError: for indices that are not int64, or have another number of dimensions.
-    """
+    """Take the elements at the indices along a dimension; the other dimensions broadcast. Raises RuntimeError for
+    indices that are not int64, or have another number of dimensions."""
     if indices.dtype is not int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type_name(indices.dtype)}"
@@ -54,11 +51,7 @@ def nonzero_numpy(self):
 
 
 def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
-    """Return the gradient of the table.
-
-    Raises:
-        NotImplementedError: for sparse gradients.
-    """
+    """Return the gradient of the table. Raises NotImplementedError for sparse gradients."""
     if sparse:
         raise NotImplementedError("embedding: gradloom has no sparse tensors; use sparse=False")
     return ops.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
@@ -74,11 +67,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, pe
 def embedding_bag_padding_idx(
     weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
 ):
-    """As `embedding_bag`, without the rows at `padding_idx`.
-
-    Raises:
-        RuntimeError: for one that is not among the rows.
-    """
+    """As `embedding_bag`, without the rows at `padding_idx`. Raises RuntimeError for one that is not among the rows."""
     rows = weight.size(0)
     if padding_idx is None:
         padding_idx = -1

@@ -26,11 +26,8 @@ def multilabel_margin_loss(self, target, reduction=1):
 
 
 def kl_div(self, target, reduction=1, log_target=False):
-    """target * (log(target) - self), reduced; `target` holds logarithms with `log_target`.
-
-    Raises:
-        RuntimeError: for integers or complex numbers.
-    """
+    """target * (log(target) - self), reduced; `target` holds logarithms with `log_target`. Raises RuntimeError for
+    integers or complex numbers."""
     for given in (self, target):
         if given.is_complex():
             raise RuntimeError("kl_div: Complex inputs not supported.")
@@ -69,11 +66,8 @@ def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-08):
-    """sum(x1 * x2) along `dim`, over their norms, each at least `eps`; shapes broadcast.
-
-    Raises:
-        RuntimeError: unless the common dtype is a real floating one.
-    """
+    """sum(x1 * x2) along `dim`, over their norms, each at least `eps`; shapes broadcast. Raises RuntimeError unless the
+    common dtype is a real floating one."""
     dtype = promote_types(x1.dtype, x2.dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}")
@@ -87,14 +81,12 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced.
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced. Raises RuntimeError if the
+    numbers of dimensions do not fit.
 
     Args:
         input1, input2: (n, d), or (d,).
         target: (n,), or ().
-
-    Raises:
-        RuntimeError: if the numbers of dimensions do not fit.
     """
     ndim = target.dim()
     if ndim > 1:
@@ -119,12 +111,8 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
-    """max(0, |anchor - positive| - |anchor - negative| + margin), reduced; `swap` takes the negative's
-    distance from the positive where that is smaller.
-
-    Raises:
-        RuntimeError: unless all have as many dimensions.
-    """
+    """max(0, |anchor - positive| - |anchor - negative| + margin), reduced; `swap` takes the negative's distance from
+    the positive where that is smaller. Raises RuntimeError unless all have as many dimensions."""
     a, b, c = anchor.dim(), positive.dim(), negative.dim()
     if not a == b == c:
         raise RuntimeError(
@@ -149,14 +137,12 @@ def nll_loss2d(self, target, weight=None, reduction=1, ignore_index=-100):
 
 
 def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
-    """Return the negative log likelihood for inputs of any rank.
+    """Return the negative log likelihood for inputs of any rank. Raises ValueError if the numbers of samples differ or
+    the shapes do not fit.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...), log-probabilities.
         target: (), (n,) or (n, d1, ...), classes.
-
-    Raises:
-        ValueError: if the numbers of samples differ or the shapes do not fit.
     """
     ndim = self._array.ndim
     if ndim < 1:
@@ -189,17 +175,14 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    """Return the cross entropy of softmax(self) and target classes, or class probabilities if target has self's
-    shape.
+    """Return the cross entropy of softmax(self) and target classes, or class probabilities if target has self's shape.
+    Raises RuntimeError for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index with
+    probabilities.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...).
         weight: (classes,) or None.
         label_smoothing: the part of the target that is spread evenly over all classes, in [0, 1].
-
-    Raises:
-        RuntimeError: for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index
-            with probabilities.
     """
     by_probability = self.shape == target.shape
     if by_probability:
@@ -268,10 +251,8 @@ def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """Connectionist temporal classification of (frames, n, classes) or (frames, classes); see the kernel.
-
-    The mean is that of each sample's loss over its number of labels; `zero_infinity` makes infinite losses 0.
-    """
+    """Connectionist temporal classification of (frames, n, classes) or (frames, classes); see the kernel. The mean is
+    that of each sample's loss over its number of labels; `zero_infinity` makes infinite losses 0."""
     batched = log_probs.dim() == 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)

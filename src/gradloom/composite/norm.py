@@ -26,11 +26,8 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
-    """Call native_group_norm for (batch, channels, *) and drop the statistics.
-
-    Raises:
-        RuntimeError: if the channels cannot be divided into groups, or do not fit the parameters.
-    """
+    """Call native_group_norm for (batch, channels, *) and drop the statistics. Raises RuntimeError if the channels
+    cannot be divided into groups, or do not fit the parameters."""
     shape = list(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
@@ -52,11 +49,8 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Normalize every batch element by itself: its channels become channels of a batch of one.
-
-    Raises:
-        RuntimeError: if neither the input's statistics are to be used nor running ones are given.
-    """
+    """Normalize every batch element by itself: its channels become channels of a batch of one. Raises RuntimeError if
+    neither the input's statistics are to be used nor running ones are given."""
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     batch, channels = input.shape[:2]
@@ -72,11 +66,8 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 def rms_norm(input, normalized_shape, weight, eps):
-    """Divide the last dimensions, whose sizes are `normalized_shape`, by the root of their mean square.
-
-    Raises:
-        RuntimeError: for sizes that do not fit the input or the weight.
-    """
+    """Divide the last dimensions, whose sizes are `normalized_shape`, by the root of their mean square. Raises
+    RuntimeError for sizes that do not fit the input or the weight."""
     _check_rms_norm(input, list(normalized_shape), weight)
     work = float64 if input.dtype is float64 else float32
     values = input if input.dtype.is_complex or input.dtype is work else input.to(work)

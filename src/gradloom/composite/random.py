@@ -9,11 +9,8 @@ _SATURATION = 1.7580993408473766
 
 
 def _plain(input, p, train, multiply, whole_channels=False):
-    """Multiply `input` by noise that is 0 with probability `p`, or 1 / (1 - p); `multiply` may work in place.
-
-    Raises:
-        RuntimeError: unless 0 <= p <= 1.
-    """
+    """Multiply `input` by noise that is 0 with probability `p`, or 1 / (1 - p); `multiply` may work in place. Raises
+    RuntimeError unless 0 <= p <= 1."""
     if _keeps_all(input, p, train):
         return input
     if p == 1:

@@ -27,9 +27,6 @@ def round(self, decimals=0):
 
 
 def ndtr(self):
-    """Return the distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2.
-
-    Raises:
-        RuntimeError: for complex numbers.
-    """
+    """Return the distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2. Raises
+    RuntimeError for complex numbers."""
     return ops.mul_Scalar(ops.add_Scalar(ops.erf(ops.mul_Scalar(self, 0.7071067811865476)), 1, 1), 0.5)

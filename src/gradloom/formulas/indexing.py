@@ -173,11 +173,8 @@ def embedding_bag_backward(
     padding_idx,
 ):
     """The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means
-    and times their factors; for maxima, for the row that each comes from.
-
-    Raises:
-        NotImplementedError: for sparse gradients.
-    """
+    and times their factors; for maxima, for the row that each comes from. Raises NotImplementedError for sparse
+    gradients."""
     if sparse:
         raise NotImplementedError("embedding_bag: gradloom has no sparse tensors; use sparse=False")
     if mode == _MAX:

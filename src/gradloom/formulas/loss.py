@@ -11,8 +11,7 @@ def reduce_loss(losses, reduction):
 
 
 def over_count(grad, self, target, reduction):
-    """`grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their
-    mean."""
+    """`grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean."""
     if reduction != 1:
         return grad
     count = self.numel() if self.shape == target.shape else ops.broadcast_tensors((self, target))[0].numel()
@@ -52,8 +51,7 @@ def bce_jvp(self_t, target_t, self, target, weight, reduction):
 
 
 def bce_double_backward(grad, self, target, weight, reduction):
-    """`grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) **
-    2."""
+    """`grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) ** 2."""
     variance = ops.clamp(self - self * self, 1e-12)
     slope = (self * self - 2.0 * self * target + target) / (variance * variance)
     return _weighted(grad * slope, self, target, weight, reduction)
@@ -65,8 +63,7 @@ def bce_double_backward_target(grad, self, target, weight, reduction):
 
 
 def bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction):
-    """The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w *
-    t."""
+    """The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t."""
     if pos_weight is None:
         slope = ops.sigmoid(self) - target
     else:

@@ -43,11 +43,8 @@ def log_ndtr_slope(self, result):
 
 
 def only_second(first_t, name, tangent):
-    """The tangent of a function that has no derivative with respect to its first input.
-
-    Raises:
-        NotImplementedError: if the first input has a tangent that is not zero.
-    """
+    """The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if
+    the first input has a tangent that is not zero."""
     if ops.any(first_t).item():
         raise NotImplementedError(f"the forward-mode derivative of {name} for its first input is not implemented")
     return tangent

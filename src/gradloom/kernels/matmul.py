@@ -116,12 +116,8 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
 
 
 def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of
-    one dtype.
-
-    Raises:
-        RuntimeError: if shapes do not fit, or a number does not fit the dtype.
-    """
+    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of one
+    dtype. Raises RuntimeError if shapes do not fit, or a number does not fit the dtype."""
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
@@ -170,12 +166,8 @@ def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alp
 
 
 def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarray:
-    """Return cross products along a dimension of size 3; shapes broadcast.
-
-    Raises:
-        RuntimeError: for different numbers of dimensions, another size, or different dtypes.
-        IndexError: if there is no such dimension.
-    """
+    """Return cross products along a dimension of size 3; shapes broadcast. Raises RuntimeError for different numbers of
+    dimensions, another size, or different dtypes; IndexError if there is no such dimension."""
     ndim = self.ndim
     if ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
@@ -208,16 +200,13 @@ def trilinear(
     sumdim: tuple,
     unroll_dim: int = 1,
 ) -> np.ndarray:
-    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first.
+    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first. Raises
+    RuntimeError if the factors' numbers of dimensions differ in the end.
 
     Args:
-        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of
-            size one.
+        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of size one.
         sumdim: the dimensions of the product that are summed over.
         unroll_dim: taken for compatibility.
-
-    Raises:
-        RuntimeError: if the factors' numbers of dimensions differ in the end.
     """
     factors = []
     for factor, missing in ((i1, expand1), (i2, expand2), (i3, expand3)):
@@ -234,8 +223,7 @@ def trilinear(
 
 
 def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
-    """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k,
-    m).
+    """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k, m).
 
     Args:
         name: PyTorch's name of the kernel, for its message about bools.
@@ -259,10 +247,8 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
 
 
 def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
-    """beta * self + alpha * found, computed in the memory of `found` and given in self's dtype.
-
-    Integers take the integer part of beta and alpha.
-    """
+    """beta * self + alpha * found, computed in the memory of `found` and given in self's dtype. Integers take the
+    integer part of beta and alpha."""
     dtype = self.dtype
     if dtype.kind in "iu":
         beta, alpha = _wrap(beta, dtype), _wrap(alpha, dtype)

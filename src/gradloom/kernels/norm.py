@@ -31,14 +31,11 @@ def _check_batch_norm(input, training, **parameters):
 
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """Standardize each channel of (batch, channels, *), by its own statistics in training and else by the running ones.
-
-    In training the running statistics are updated in place, with weight `momentum`.
+    In training the running statistics are updated in place, with weight `momentum`. Raises RuntimeError for statistics
+    or parameters that are not (channels,), or are missing.
 
     Returns:
         The result; mean and inverse standard deviation, (channels,) in training and else empty.
-
-    Raises:
-        RuntimeError: for statistics or parameters that are not (channels,), or are missing.
     """
     _check_batch_norm(input, training, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     work = work_dtype(input, "batch_norm")
@@ -143,13 +140,11 @@ def _flat(parameter, work):
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """Standardize the last dimensions, whose sizes are `normalized_shape`, together.
+    """Standardize the last dimensions, whose sizes are `normalized_shape`, together. Raises RuntimeError for sizes that
+    do not fit the input or the parameters.
 
     Returns:
         The result; mean and inverse standard deviation, of the input's shape with these dimensions 1.
-
-    Raises:
-        RuntimeError: for sizes that do not fit the input or the parameters.
     """
     _check_layer_norm(input, normalized_shape, weight, bias)
     work = work_dtype(input, "LayerNormKernelImpl")
@@ -317,10 +312,8 @@ def inverse_deviation(variance, eps):
 
 
 def project(h, standardized, scale):
-    """scale * (h - M(h) - n M(h n)) row by row, with M the mean of a row and n the standardised rows.
-
-    That is the derivative of standardising, which is its own transpose. Overwrites `standardized`.
-    """
+    """scale * (h - M(h) - n M(h n)) row by row, with M the mean of a row and n the standardised rows. That is the
+    derivative of standardising, which is its own transpose. Overwrites `standardized`."""
     count = h.shape[1]
     inner = row_dot(h, standardized)
     inner /= -count

@@ -43,11 +43,7 @@ def order(array, axis, descending) -> np.ndarray:
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
     """Return the k greatest (or least) elements along a dimension in order, and their indices; of a 0-dim array,
-    itself.
-
-    Raises:
-        RuntimeError: if there are fewer than `k`.
-    """
+    itself. Raises RuntimeError if there are fewer than `k`."""
     _refuse_complex(self, "topk")
     axis = axes(dim, self.ndim)
     if not 0 <= k <= (1 if axis is None else self.shape[axis]):
@@ -78,10 +74,8 @@ def _from_partition(keys, k, axis, largest):
 
 
 def _from_best_blocks(rows, k, largest):
-    """Return the indices of the first k in order along the last dimension, which is long.
-
-    Each of them is in one of the k blocks whose own first elements come first, so only those blocks are sorted.
-    """
+    """Return the indices of the first k in order along the last dimension, which is long. Each of them is in one of the
+    k blocks whose own first elements come first, so only those blocks are sorted."""
     n = rows.shape[-1]
     blocks = n // _BLOCK
     whole = rows[..., : blocks * _BLOCK].reshape(*rows.shape[:-1], blocks, _BLOCK)

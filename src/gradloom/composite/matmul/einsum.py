@@ -12,19 +12,15 @@ _ELLIPSIS = "..."
 
 
 def einsum(equation, tensors, path=None):
-    """Return sums of products of elements, as the equation says (PyTorch's einsum).
+    """Return sums of products of elements, as the equation says (PyTorch's einsum). Raises RuntimeError for an equation
+    that is malformed or does not fit the operands.
 
     Args:
-        equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without
-            it the result has the letters that occur once, in alphabetical order, after the dimensions under
-            an ellipsis.
+        equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without it the
+            result has the letters that occur once, in alphabetical order, after the dimensions under an ellipsis.
         tensors: the operands. Sizes of one broadcast.
-        path: pairs of positions in the list of operands, one after another; the product of a pair goes to the
-            end of the list. By default the first two, or for more than two operands what np.einsum_path
-            finds.
-
-    Raises:
-        RuntimeError: for an equation that is malformed or does not fit the operands.
+        path: pairs of positions in the list of operands, one after another; the product of a pair goes to the end of
+            the list. By default the first two, or for more than two operands what np.einsum_path finds.
     """
     if not tensors:
         raise RuntimeError("einsum(): must provide at least one operand")

@@ -12,13 +12,10 @@ from ...types.dtype import scalar_type_name
 def matmul(self, other):
     """Return the product of two tensors by their ranks.
 
-    Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with
-    more dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it
-    is folded into the rows of one matrix, which is one product instead of many and does not copy the other
-    side.
-
-    Raises:
-        RuntimeError: for a 0-dim argument, or sizes that do not fit.
+    Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with more
+    dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it is folded into
+    the rows of one matrix, which is one product instead of many and does not copy the other side. Raises RuntimeError
+    for a 0-dim argument, or sizes that do not fit.
     """
     n, m = self._array.ndim, other._array.ndim
     if n == 2 and m == 2:
@@ -118,15 +115,12 @@ def linear(input, weight, bias=None):
 
 
 def bilinear(input1, input2, weight, bias=None):
-    """sum_jk input1[..., j] * weight[o, j, k] * input2[..., k] + bias[o].
+    """sum_jk input1[..., j] * weight[o, j, k] * input2[..., k] + bias[o]. Raises RuntimeError if sizes do not fit.
 
     Args:
         input1, input2: (..., in1) and (..., in2).
         weight: (out, in1, in2).
         bias: (out,), or None.
-
-    Raises:
-        RuntimeError: if sizes do not fit.
     """
     if input1.dim() != input2.dim():
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
@@ -170,12 +164,8 @@ def inner(self, other):
 
 
 def tensordot(self, other, dims_self, dims_other):
-    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first.
-
-    Raises:
-        RuntimeError: for different numbers or sizes of dimensions, a dimension given twice, or different
-            dtypes.
-    """
+    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first. Raises
+    RuntimeError for different numbers or sizes of dimensions, a dimension given twice, or different dtypes."""
     if len(dims_self) != len(dims_other):
         raise RuntimeError("both dimension lists should have same length")
     if self.dtype is not other.dtype:
@@ -237,11 +227,8 @@ def kron(self, other):
 
 
 def cross(self, other, dim=None):
-    """Return the cross product along `dim`, or along the first dimension of size 3.
-
-    Raises:
-        RuntimeError: if no dimension has size 3.
-    """
+    """Return the cross product along `dim`, or along the first dimension of size 3. Raises RuntimeError if no dimension
+    has size 3."""
     if dim is None:
         dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
         if dim is None:
@@ -261,11 +248,8 @@ def linalg_vecdot(x, y, dim=-1):
 
 
 def linalg_multi_dot(tensors):
-    """Return the product of a chain of matrices, in the order that takes the fewest multiplications.
-
-    Args:
-        tensors: two or more; the first may be a row (n,), the last a column (n,).
-    """
+    """Return the product of a chain of matrices, in the order that takes the fewest multiplications. `tensors` is two
+    or more; the first may be a row (n,), the last a column (n,)."""
     count = len(tensors)
     if count < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {count}")

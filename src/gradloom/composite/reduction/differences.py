@@ -8,19 +8,15 @@ from ...types.dtype import default
 
 
 def gradient(self, spacing, dim, edge_order):
-    """Return the derivatives of sampled values along dimensions, by second-order differences.
+    """Return the derivatives of sampled values along dimensions, by second-order differences. Gives a tuple with a
+    Tensor of the shape of `self` for each dimension. Raises RuntimeError if the number of spacings differs from that of
+    the dimensions, or a dimension is too short.
 
     Args:
-        spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim
-            Tensor for each; None is 1.
+        spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim Tensor
+            for each; None is 1.
         dim: int, several, or None for all.
         edge_order: 1 or 2, the order of the differences at the boundaries.
-
-    Returns:
-        A tuple with a Tensor of the shape of `self` for each dimension.
-
-    Raises:
-        RuntimeError: if the number of spacings differs from that of the dimensions, or a dimension is too short.
     """
     ndim = self.dim()
     told = dim is not None
@@ -178,11 +174,8 @@ def _pairs(y, dim):
 
 
 def _spacing(y, x, dim):
-    """Return the distances of neighbouring points, which broadcast against those of `y`.
-
-    Raises:
-        RuntimeError: for bools and for points that do not fit.
-    """
+    """Return the distances of neighbouring points, which broadcast against those of `y`. Raises RuntimeError for bools
+    and for points that do not fit."""
     if "b" in (x._array.dtype.kind, y._array.dtype.kind):
         raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
     if x.dim() == 1:

@@ -78,14 +78,11 @@ def special_logsumexp(self, dim, keepdim):
 
 def cdist(x1, x2, p, compute_mode):
     """Return the p-norm distance of each row of `x1` to each row of `x2`, for each matrix of two batches that
-    broadcast.
+    broadcast. Gives (..., P, R).
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating.
         compute_mode: 0 or None: PyTorch's choice; 1: by a matrix product if p is 2; 2: never.
-
-    Returns:
-        (..., P, R)
     """
     for number, x in enumerate((x1, x2), 1):
         if x.dim() < 2:
@@ -240,16 +237,14 @@ def _histogram_over(self, edges, weight, density, given=None):
 
 
 def cov(self, correction, fweights, aweights):
-    """Return the covariances of variables: a matrix, or a number for a single variable.
+    """Return the covariances of variables: a matrix, or a number for a single variable. Raises RuntimeError for bools,
+    more dimensions, or weights that do not fit or are negative.
 
     Args:
         self: (variables, observations), or the observations of one variable.
         correction: subtracted from the number of observations.
         fweights: (observations,) integers: how often each was made.
         aweights: (observations,) floating: how much each counts.
-
-    Raises:
-        RuntimeError: for bools, more dimensions, or weights that do not fit or are negative.
     """
     if self.dim() > 2:
         raise RuntimeError(
@@ -314,11 +309,8 @@ def _positive(free):
 
 
 def corrcoef(self):
-    """Return the correlation coefficients of variables: covariances divided by both standard deviations.
-
-    Args:
-        self: (variables, observations), or the observations of one variable.
-    """
+    """Return the correlation coefficients of variables: covariances divided by both standard deviations. `self` is
+    (variables, observations), or the observations of one variable."""
     if self.dim() > 2:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.dim()} dimensions"

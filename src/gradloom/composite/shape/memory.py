@@ -26,11 +26,7 @@ def detach(self):
 
 
 def detach_(self):
-    """Make a tensor a leaf that requires no grad.
-
-    Raises:
-        RuntimeError: for a view.
-    """
+    """Make a tensor a leaf that requires no grad. Raises RuntimeError for a view."""
     if state.flags & INFERENCE:
         return self  # autograd takes no part
     if self._is_view():
@@ -103,10 +99,7 @@ def type_as(self, other):
 
 def resize_(self, size, memory_format):
     """Give a tensor another size: on its own memory where that is large enough, else on new memory that begins alike.
-
-    Raises:
-        RuntimeError: if the tensor requires grad, or has a tangent.
-    """
+    Raises RuntimeError if the tensor requires grad, or has a tangent."""
     if self.requires_grad and not state.flags & INFERENCE:
         raise RuntimeError("cannot resize variables that require grad")
     if state.flags & FORWARD_AD and tangent_of(self) is not None:

@@ -15,14 +15,8 @@ _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (
 
 
 def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
-    """Make an array whose elements lie in the order of a memory format.
-
-    Args:
-        make: np.empty, np.zeros or np.ones.
-
-    Raises:
-        RuntimeError: if the number of dimensions does not fit the format.
-    """
+    """Make an array whose elements lie in the order of a memory format. `make` is np.empty, np.zeros or np.ones. Raises
+    RuntimeError if the number of dimensions does not fit the format."""
     if memory_format not in _LAST:
         return make(shape, dtype)
     ndim, to_first, to_last = _LAST[memory_format]
@@ -32,11 +26,8 @@ def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
 
 
 def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.ndarray:
-    """Make an array of the shape of another; by default with the elements in the same order.
-
-    Args:
-        make: np.empty_like, np.zeros_like or np.ones_like.
-    """
+    """Make an array of the shape of another; by default with the elements in the same order. `make` is np.empty_like,
+    np.zeros_like or np.ones_like."""
     if memory_format is not None and memory_format is not preserve_format:
         return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
     if not array.size or array.flags.c_contiguous and 1 not in array.shape:
@@ -53,11 +44,8 @@ _PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.one
 
 def suggested_format(array):
     """Return the channels-last format of images or volumes whose strides are in its order, with gaps or without; else
-    None.
-
-    What makes results for images (of convolutions, pools, padding) asks this of its input, and lays them out so.
-    Strides of a single channel or a single pixel, which fit both orders, are compared like all others.
-    """
+    None. What makes results for images (of convolutions, pools, padding) asks this of its input, and lays them out so.
+    Strides of a single channel or a single pixel, which fit both orders, are compared like all others."""
     return order_of_strides(array.shape, array.strides) if array.ndim in (4, 5) else None
 
 
@@ -96,10 +84,8 @@ def in_format(array, memory_format) -> np.ndarray:
 
 
 def row_major(array) -> np.ndarray:
-    """Return the array, or a copy, with strides in the order of its dimensions, those of size 1 included.
-
-    For results that PyTorch lays out so whatever their inputs are, where NumPy follows the inputs.
-    """
+    """Return the array, or a copy, with strides in the order of its dimensions, those of size 1 included. For results
+    that PyTorch lays out so whatever their inputs are, where NumPy follows the inputs."""
     if array.ndim < 2 or array.flags.c_contiguous and 1 not in array.shape:
         return array
     return array.reshape(-1).reshape(array.shape) if array.flags.c_contiguous else array.copy()
@@ -133,9 +119,7 @@ def empty_result(dtype, *operands) -> np.ndarray:
 def as_operands(found, *operands, copy=True) -> np.ndarray:
     """Lay the result of an elementwise function out as PyTorch does: in the order of the first operand, of the second
     where the first does not tell (because a dimension of it is broadcast), and so on. NumPy prefers row-major order.
-
-    Costs next to nothing where all is row-major.
-    """
+    Costs next to nothing where all is row-major."""
     first = operands[0]
     if found.flags.c_contiguous and (
         first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands)
@@ -154,11 +138,9 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
 
 
 def memory_order(*arrays) -> list[int]:
-    """Return the dimensions from the outermost in memory to the innermost, for arrays of one shape.
-
-    Between two dimensions the first array decides in which both have a stride; dimensions that are expanded in all of
-    them stay between their neighbours.
-    """
+    """Return the dimensions from the outermost in memory to the innermost, for arrays of one shape. Between two
+    dimensions the first array decides in which both have a stride; dimensions that are expanded in all of them stay
+    between their neighbours."""
     shape = arrays[0].shape
     order = list(range(arrays[0].ndim - 1, -1, -1))  # from the innermost on, until the end
     for i in range(1, len(order)):
@@ -221,10 +203,8 @@ def check_no_internal_overlap(array) -> None:
 
 
 def check_no_partial_overlap(array, other) -> None:
-    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written.
-
-    An operand with a conjugate or negative bit is resolved before, which makes a copy.
-    """
+    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written. An
+    operand with a conjugate or negative bit is resolved before, which makes a copy."""
     if other is array or type(array) is not np.ndarray or type(other) is not np.ndarray:
         return
     if owner(array) is not owner(other) or not np.may_share_memory(array, other):

@@ -19,11 +19,9 @@ def is_half(dtype: np.dtype) -> bool:
 
 
 def is_short_half(array: np.ndarray) -> bool:
-    """Return whether an array of half precision has fewer elements than one of PyTorch's vectors.
-
-    What is left over behind whole vectors is computed by other code there, which rounds each step in some operators
-    that round whole vectors once. So do these kernels, for arrays that are no more than such a rest.
-    """
+    """Return whether an array of half precision has fewer elements than one of PyTorch's vectors. What is left over
+    behind whole vectors is computed by other code there, which rounds each step in some operators that round whole
+    vectors once. So do these kernels, for arrays that are no more than such a rest."""
     return is_half(array.dtype) and array.size < _VECTOR
 
 
@@ -61,10 +59,8 @@ class Wide:
 
 
 def floating(name: str, kinds: str = "f"):
-    """Decorate an elementwise kernel that is written for float32 and float64 arrays with dimensions.
-
-    The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the
-    result gets it.
+    """Decorate an elementwise kernel that is written for float32 and float64 arrays with dimensions. The kernel may
+    write to arrays that it made with `out=`. All arrays have the dtype of the first one; the result gets it.
 
     Args:
         name: PyTorch's name of the kernel, for the NotImplementedError about other dtypes.
@@ -121,11 +117,7 @@ _GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e3
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned
-    ones.
-
-    Raises:
-        RuntimeError: if the number is beyond the range of the type, or complex and the type is not.
-    """
+    ones. Raises RuntimeError if the number is beyond the range of the type, or complex and the type is not."""
     kind = dtype.kind
     if kind == "b":
         return np.array(value).astype(dtype)

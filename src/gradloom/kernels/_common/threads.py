@@ -27,10 +27,8 @@ _blas_threads = 1
 
 
 def get_num_threads() -> int:
-    """Return the number of threads a kernel may use, the calling one included (PyTorch's `get_num_threads`).
-
-    At first the number of cores this process may run on, or OMP_NUM_THREADS if that is set.
-    """
+    """Return the number of threads a kernel may use, the calling one included (PyTorch's `get_num_threads`). At first
+    the number of cores this process may run on, or OMP_NUM_THREADS if that is set."""
     global _threads
     if _threads is None:
         wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -62,11 +60,9 @@ def chunks(total: int, largest: int | None = None) -> list[slice]:
 
 
 def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Compute [work(item) for item in items] with all threads; the first exception is raised after all have ended.
-
-    A pool thread that has not begun by the time the caller has run out of items is not waited for, so that a
-    busy machine costs no more than the work itself.
-    """
+    """Compute [work(item) for item in items] with all threads; the first exception is raised after all have ended. A
+    pool thread that has not begun by the time the caller has run out of items is not waited for, so that a busy machine
+    costs no more than the work itself."""
     helpers = min(get_num_threads(), len(items)) - 1
     if helpers < 1:
         with single_threaded_blas():
@@ -139,9 +135,7 @@ class single_threaded_blas:
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
     """Return the two functions that set and get the number of threads of NumPy's own OpenBLAS; None for another BLAS.
-
-    Looking a symbol up in NumPy's extension module also searches the libraries that module is linked to.
-    """
+    Looking a symbol up in NumPy's extension module also searches the libraries that module is linked to."""
     import ctypes
 
     extension = sys.modules.get("numpy._core._multiarray_umath")

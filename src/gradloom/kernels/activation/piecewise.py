@@ -10,11 +10,8 @@ from ..elementwise.choices import bounded, keep_where, select
 
 
 def as_type(number, dtype: np.dtype) -> np.generic:
-    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped.
-
-    Raises:
-        RuntimeError: for a number with an imaginary part and a dtype that is not complex.
-    """
+    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped. Raises RuntimeError for a
+    number with an imaginary part and a dtype that is not complex."""
     kind = dtype.kind
     if number.__class__ is complex and kind != "c":
         if number.imag:
@@ -63,11 +60,8 @@ def _below(self, threshold):
 
 
 def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
-    """`self` clipped to [min_val, max_val]; NaN stays.
-
-    Raises:
-        RuntimeError: for bools, and for an unsigned type with a negative bound.
-    """
+    """`self` clipped to [min_val, max_val]; NaN stays. Raises RuntimeError for bools, and for an unsigned type with a
+    negative bound."""
     _check_clamp(self, "Bool inputs not supported for hardtanh")
     if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
@@ -95,12 +89,8 @@ def leaky_relu(self, negative_slope=0.01):
 
 @floating("leaky_relu_backward_cpu")
 def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
-    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope
-    elsewhere.
-
-    Raises:
-        RuntimeError: for a result and a negative slope, which do not tell the sign of the input.
-    """
+    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope elsewhere.
+    Raises RuntimeError for a result and a negative slope, which do not tell the sign of the input."""
     _check_slope(self_is_result, negative_slope)
     return select(self > 0, grad_output, grad_output * as_type(negative_slope, self.dtype))
 
@@ -194,11 +184,7 @@ def _outside(self, lambd) -> np.ndarray:
 
 
 def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
-    """`self` moved towards 0 by `lambd`, no further than 0; NaN stays.
-
-    Raises:
-        RuntimeError: for a negative `lambd`.
-    """
+    """`self` moved towards 0 by `lambd`, no further than 0; NaN stays. Raises RuntimeError for a negative `lambd`."""
     if self.dtype.kind in "iubc":
         raise not_implemented("softshrink_check", self)
     if not lambd >= 0:

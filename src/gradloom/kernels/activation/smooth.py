@@ -34,11 +34,8 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 
 @floating("elu_backward_cpu")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result.
-
-    Raises:
-        RuntimeError: for a result and a negative alpha.
-    """
+    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result. Raises RuntimeError
+    for a result and a negative alpha."""
     if is_result and alpha < 0:
         raise RuntimeError(
             "In-place elu backward calculation is triggered with a negative slope which is not supported. "
@@ -60,23 +57,15 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
 
 
 def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
-    """max(self, 0) + min(0, alpha * (exp(self / alpha) - 1)).
-
-    Raises:
-        RuntimeError: if alpha is 0.
-    """
+    """max(self, 0) + min(0, alpha * (exp(self / alpha) - 1)). Raises RuntimeError if alpha is 0."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return elu(self, alpha, 1.0, 1.0 / alpha)
 
 
 def gelu(self: np.ndarray, approximate: str = "none") -> np.ndarray:
-    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and
-    Gimpel 2016).
-
-    Raises:
-        RuntimeError: for another approximation.
-    """
+    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and Gimpel 2016).
+    Raises RuntimeError for another approximation."""
     return (_gelu_tanh if _by_tanh(approximate) else _gelu)(self)
 
 
@@ -192,8 +181,7 @@ def mish(self):
 
 
 def _tanh_softplus(self) -> np.ndarray:
-    """tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(self), where e does not overflow; else
-    1."""
+    """tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(self), where e does not overflow; else 1."""
     e = bounded(np.minimum, self, self.dtype.type(20))
     np.exp(e, out=e)
     e *= e + 2
@@ -280,11 +268,8 @@ def log_sigmoid_backward(grad_output: np.ndarray, self: np.ndarray, buffer: np.n
 
 
 def glu(self: np.ndarray, dim: int = -1) -> np.ndarray:
-    """a * sigmoid(b) for the halves a and b of `self` along `dim`.
-
-    Raises:
-        RuntimeError: for a 0-dim array, or an odd size.
-    """
+    """a * sigmoid(b) for the halves a and b of `self` along `dim`. Raises RuntimeError for a 0-dim array, or an odd
+    size."""
     a, b = halves(self, dim)
     return _gated(a, b)
 

@@ -31,12 +31,9 @@ def convolution(
     output_padding: Ints,
     groups: int,
 ) -> np.ndarray:
-    """aten::convolution.
-
-    input (N, C, *spatial), weight (Co, C / groups, *kernel) or, if `transposed`, (C, Co / groups, *kernel),
-    bias (Co,) or None, all of one dtype; gives (N, Co, *output). Integers wrap around. Raises RuntimeError
-    for shapes, dtypes and settings that do not fit together, NotImplementedError for bool.
-    """
+    """aten::convolution. input (N, C, *spatial), weight (Co, C / groups, *kernel) or, if `transposed`, (C, Co / groups,
+    *kernel), bias (Co,) or None, all of one dtype; gives (N, Co, *output). Integers wrap around. Raises RuntimeError
+    for shapes, dtypes and settings that do not fit together, NotImplementedError for bool."""
     windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     _check_bias(bias, weight, channels, input.dtype)
@@ -68,12 +65,11 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """aten::convolution_backward: the gradients of input, weight and bias, None where `output_mask` says
-    False.
+    """aten::convolution_backward: the gradients of input, weight and bias, None where `output_mask` says False.
 
-    grad_output is of the shape that `convolution` gives for the other arguments. For complex numbers these
-    are PyTorch's gradients, that is to say the adjoint: the weight and the input enter conjugated.
-    `bias_sizes` is accepted as in PyTorch and not needed. Raises as `convolution` does.
+    grad_output is of the shape that `convolution` gives for the other arguments. For complex numbers these are
+    PyTorch's gradients, that is to say the adjoint: the weight and the input enter conjugated. `bias_sizes` is accepted
+    as in PyTorch and not needed. Raises as `convolution` does.
     """
     windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
@@ -105,9 +101,8 @@ def convolution_backward(
 
 
 def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> np.ndarray:
-    """aten::im2col: (N, C, H, W) gives (N, C * KH * KW, L), L the number of window positions; the batch
-    dimension may be absent. Raises RuntimeError for another rank, settings out of range, and where no window
-    fits."""
+    """aten::im2col: (N, C, H, W) gives (N, C * KH * KW, L), L the number of window positions; the batch dimension may
+    be absent. Raises RuntimeError for another rank, settings out of range, and where no window fits."""
     x, lead = _batched(input, 3, "3D or 4D (batch mode)")
     windows = _blocks_of(x.shape[2:], kernel_size, dilation, padding, stride)
     view = window_view(padded(x, windows, slice(0, windows.output[0]), False), windows, windows.output[0], False)
@@ -119,9 +114,8 @@ def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, 
 def col2im(
     input: np.ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> np.ndarray:
-    """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), windows that
-    overlap added up; the batch dimension may be absent. Raises RuntimeError where shapes and settings do not
-    fit together."""
+    """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), windows that overlap added
+    up; the batch dimension may be absent. Raises RuntimeError where shapes and settings do not fit together."""
     x, lead = _batched(input, 2, "2D or 3D (batch mode)")
     windows = _blocks_of(as_tuple(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
     if x.shape[1] % volume(windows.kernel):
@@ -263,11 +257,9 @@ def _check_bias(bias: np.ndarray | None, weight: np.ndarray, channels: int, dtyp
 
 
 def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
-    """Return the channels-last format where PyTorch computes in it: if the input or the weight is laid out so.
-
-    One dimension counts as two of which the first has size 1, and there only the weight is asked. Three in
-    double precision never count.
-    """
+    """Return the channels-last format where PyTorch computes in it: if the input or the weight is laid out so. One
+    dimension counts as two of which the first has size 1, and there only the weight is asked. Three in double precision
+    never count."""
     if weight.ndim == 3:
         return suggested_format_of_row(weight)
     if weight.ndim == 5 and input.dtype.char in "dD":

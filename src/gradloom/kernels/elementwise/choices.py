@@ -43,11 +43,8 @@ def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
-    """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype.
-
-    Args:
-        out: None, or an array of self's shape and strides, which may be `self`.
-    """
+    """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype. `out` is None, or an array of
+    self's shape and strides, which may be `self`."""
     if self.size < _FEW or not self.flags.forc:
         return ufunc(self, bound) if out is None else ufunc(self, bound, out=out)
     if out is None:
@@ -64,11 +61,8 @@ _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: 
 
 
 def clamp(self, min=None, max=None):
-    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
-
-    Raises:
-        RuntimeError: without any bound.
-    """
+    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN. Raises RuntimeError
+    without any bound."""
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
     refuse("clamp_cpu", self, "b")
@@ -113,11 +107,7 @@ def ordered(name, array):
 
 
 def where(condition, self, other):
-    """`self` where the condition holds, else `other`.
-
-    Raises:
-        RuntimeError: if the condition is not boolean.
-    """
+    """`self` where the condition holds, else `other`. Raises RuntimeError if the condition is not boolean."""
     if condition.dtype.kind != "b":
         if condition.dtype == np.uint8:
             import warnings
@@ -139,11 +129,8 @@ def where(condition, self, other):
 
 
 def lerp(self, end, weight):
-    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight.
-
-    Raises:
-        RuntimeError: for different dtypes.
-    """
+    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight. Raises RuntimeError for
+    different dtypes."""
     if end.dtype is not self.dtype:
         raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
     refuse("lerp_kernel_scalar", self, "iub")
@@ -188,11 +175,8 @@ def _is_infinite(name, array, value):
 
 
 def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Return where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`.
-
-    Raises:
-        RuntimeError: for different dtypes or negative tolerances.
-    """
+    """Return where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`. Raises
+    RuntimeError for different dtypes or negative tolerances."""
     if self.dtype is not other.dtype:
         raise RuntimeError(f"{type_name(self.dtype)} did not match {type_name(other.dtype)}")
     for name, value in (("rtol", rtol), ("atol", atol)):

@@ -12,10 +12,8 @@ SHARED_SIZE = 32768  # elements from which on a slow function is worth several t
 
 def widened(function):
     """Decorate a kernel of floating arrays: float16 and bfloat16 inputs are computed in float32, as PyTorch does where
-    a formula has several steps, and rounded once.
-
-    The result is rounded to the dtype of the first array, unless it is no floating array.
-    """
+    a formula has several steps, and rounded once. The result is rounded to the dtype of the first array, unless it is
+    no floating array."""
 
     def kernel(first, *rest):
         kind = first.dtype
@@ -48,11 +46,8 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
 
 def like(value, array: np.ndarray) -> np.ndarray:
     """Convert a Python number to a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster
-    than a Python number. Integers out of range wrap around.
-
-    Raises:
-        RuntimeError: for a complex number and a real dtype.
-    """
+    than a Python number. Integers out of range wrap around. Raises RuntimeError for a complex number and a real
+    dtype."""
     try:
         return np.array(value, array.dtype)
     except OverflowError:

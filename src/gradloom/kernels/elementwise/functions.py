@@ -167,11 +167,8 @@ def right_shift_of_scalar(self, other):
 
 
 def fill(self, value):
-    """Return an array like `self` of one value, a number or a 0-dim array.
-
-    Raises:
-        RuntimeError: for an array with dimensions, or a complex value for real numbers.
-    """
+    """Return an array like `self` of one value, a number or a 0-dim array. Raises RuntimeError for an array with
+    dimensions, or a complex value for real numbers."""
     found = new_like(self)
     found[...] = _filling(self, value)
     return found

@@ -66,11 +66,7 @@ def _polygamma(self, n):
 
 
 def polygamma(n, self):
-    """Return the derivative number `n` of digamma.
-
-    Raises:
-        RuntimeError: for negative `n`.
-    """
+    """Return the derivative number `n` of digamma. Raises RuntimeError for negative `n`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return _polygamma(self, n)
@@ -82,10 +78,8 @@ def polygamma_of(self, n):
 
 
 def _hurwitz_zeta(zeta, s, q):
-    """Sum `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up.
-
-    A few terms are added until all arguments are positive; infinite at integers up to 0.
-    """
+    """Sum `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up. A few terms are
+    added until all arguments are positive; infinite at integers up to 0."""
     q = to_copy(q, np.dtype(np.float64))
     low = np.where(np.isfinite(q), q, 1)
     steps = int(np.ceil(-low.min(initial=1))) + 1 if low.size else 0
@@ -104,11 +98,7 @@ def _hurwitz_zeta(zeta, s, q):
 
 
 def mvlgamma(self, p):
-    """Return the logarithm of the multivariate gamma function of dimension `p`.
-
-    Raises:
-        RuntimeError: unless p >= 1.
-    """
+    """Return the logarithm of the multivariate gamma function of dimension `p`. Raises RuntimeError unless p >= 1."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     from scipy.special import gammaln

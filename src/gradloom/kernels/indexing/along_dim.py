@@ -14,11 +14,8 @@ _OPERATIONS = {"add": np.add, "multiply": np.multiply}
 
 
 def gather(self, dim, index, sparse_grad=False):
-    """Return out with out[i][j] = self[index[i][j]][j] for dim 0, and so on.
-
-    Raises:
-        RuntimeError: if `index` has another number of dimensions, is larger outside `dim`, or points outside.
-    """
+    """Return out with out[i][j] = self[index[i][j]][j] for dim 0, and so on. Raises RuntimeError if `index` has another
+    number of dimensions, is larger outside `dim`, or points outside."""
     array, places, _, axis = along("gather", self, dim, index)
     if not index.size:
         return np.empty(index.shape, self.dtype)
@@ -161,11 +158,7 @@ def _identity(reduce, dtype):
 
 def take(self, index):
     """Return the elements at the indices; negative ones count from the end. The result has the shape of the index.
-
-    Raises:
-        RuntimeError: for an index that is not int64.
-        IndexError: for one that points outside.
-    """
+    Raises RuntimeError for an index that is not int64; IndexError for one that points outside."""
     if index.dtype != np.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if index.size and not self.size:
@@ -180,12 +173,8 @@ def put(self, index, source, accumulate=False):
 
 
 def put_(self, index, source, accumulate=False):
-    """`put` in place.
-
-    Raises:
-        RuntimeError: for an index that is not int64, and for different dtypes.
-        IndexError: for an index that points outside, or has not as many elements as `source`.
-    """
+    """`put` in place. Raises RuntimeError for an index that is not int64, and for different dtypes; IndexError for an
+    index that points outside, or has not as many elements as `source`."""
     if index.dtype != np.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not self.dtype:

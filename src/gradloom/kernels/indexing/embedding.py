@@ -10,14 +10,11 @@ from .places import add_rows, workspace, writable
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """Return the rows of `weight` (rows, features) at the indices.
+    """Return the rows of `weight` (rows, features) at the indices. Raises RuntimeError for a weight that is no matrix,
+    and indices that are not int32 or int64; IndexError for an index that points outside.
 
     Returns:
         The shape of the indices, and features.
-
-    Raises:
-        RuntimeError: for a weight that is no matrix, and indices that are not int32 or int64.
-        IndexError: for an index that points outside.
     """
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -86,11 +83,8 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
 
 
 def one_hot(self, num_classes=-1):
-    """Return, for each class number, a row of zeros with a one at that position: int64 (..., num_classes).
-
-    Raises:
-        RuntimeError: for a dtype other than int64, classes beyond `num_classes` or below 0, or none to count.
-    """
+    """Return, for each class number, a row of zeros with a one at that position: int64 (..., num_classes). Raises
+    RuntimeError for a dtype other than int64, classes beyond `num_classes` or below 0, or none to count."""
     if self.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not self.size:
@@ -121,6 +115,8 @@ def embedding_bag(
     padding_idx=-1,
 ):
     """Return the rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
+    Raises RuntimeError for indices or offsets of another dtype or out of range, and a weight that is no matrix, or
+    complex.
 
     Args:
         mode: 0 for sums, 1 for means, 2 for maxima; an empty bag gives zeros.
@@ -131,10 +127,6 @@ def embedding_bag(
     Returns:
         (bags, features); the bag of each index; how many rows each bag has (zeros for sums); and for maxima the row
         that each comes from (otherwise the sizes again).
-
-    Raises:
-        RuntimeError: for indices or offsets of another dtype or out of range, and a weight that is no matrix, or
-            complex.
     """
     _check(weight, indices, offsets)
     ends = offsets[1:] if include_last_offset else np.append(offsets[1:], indices.size)

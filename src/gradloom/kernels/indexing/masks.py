@@ -12,11 +12,8 @@ from .places import still_writable, writable
 
 
 def masked_fill(self, mask, value):
-    """Fill with a number (or 0-dim array) where the mask holds; shapes broadcast.
-
-    Raises:
-        RuntimeError: for another mask, a value with dimensions, or a number that does not fit the dtype.
-    """
+    """Fill with a number (or 0-dim array) where the mask holds; shapes broadcast. Raises RuntimeError for another mask,
+    a value with dimensions, or a number that does not fit the dtype."""
     number = _fill_value(self, mask, value)
     if mask.shape != self.shape:
         _check_broadcast(mask, self)
@@ -76,11 +73,8 @@ def nonzero_static(self, size, fill_value=-1):
 
 
 def masked_select(self, mask):
-    """Return the elements where the mask holds, as a vector; the shapes broadcast.
-
-    Raises:
-        RuntimeError: for a mask that is not bool, or does not broadcast.
-    """
+    """Return the elements where the mask holds, as a vector; the shapes broadcast. Raises RuntimeError for a mask that
+    is not bool, or does not broadcast."""
     if mask.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if mask.shape != self.shape:
@@ -97,11 +91,8 @@ def masked_scatter(self, mask, source):
 
 
 def masked_scatter_(self, mask, source):
-    """`masked_scatter` in place.
-
-    Raises:
-        RuntimeError: for masks of another dtype or shape, another dtype of `source`, and too few elements in it.
-    """
+    """`masked_scatter` in place. Raises RuntimeError for masks of another dtype or shape, another dtype of `source`,
+    and too few elements in it."""
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"

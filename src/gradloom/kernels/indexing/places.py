@@ -23,7 +23,7 @@ def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
 
 
 def along(name: str, self, dim: int, index, src=None):
-    """Check the arguments of gather and the scatters.
+    """Check the arguments of gather and the scatters. Raises RuntimeError and IndexError in PyTorch's words.
 
     Args:
         name: gather or scatter.
@@ -33,9 +33,6 @@ def along(name: str, self, dim: int, index, src=None):
 
     Returns:
         `self`, `index` and `src` with at least one dimension, `src` as small as the index; and the axis.
-
-    Raises:
-        RuntimeError, IndexError: in PyTorch's words.
     """
     axis = wrap_dim(dim, self.ndim)
     if index.size and index.dtype not in (np.int64, np.int32):
@@ -77,10 +74,7 @@ def _check_shapes(name, self, axis, index, src):
 
 def writable(self, *read):
     """Return the array, if each of its elements has memory of its own, and none of it in common with arrays to read.
-
-    Raises:
-        RuntimeError: otherwise.
-    """
+    Raises RuntimeError otherwise."""
     if 0 in self.strides:
         check_no_internal_overlap(self)
     for other in read:

@@ -8,7 +8,8 @@ from .._common.errors import type_name
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
-    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`.
+    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`. Raises
+    RuntimeError for shapes that do not fit together, and `side` and `right` that contradict each other.
 
     Args:
         sorted_sequence: a vector, or of the shape of `self` but for the last dimension.
@@ -16,9 +17,6 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
         out_int32: int32 instead of int64.
         right: behind equal elements rather than before; `side` says the same as "left" and "right".
         sorter: indices that sort the last dimension.
-
-    Raises:
-        RuntimeError: for shapes that do not fit together, and `side` and `right` that contradict each other.
     """
     name = "torch.searchsorted()"
     if side is not None and side not in ("left", "right"):
@@ -33,11 +31,8 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
-    """Return the number of the bucket between the sorted boundaries that each value belongs to.
-
-    Raises:
-        RuntimeError: unless `boundaries` is a vector.
-    """
+    """Return the number of the bucket between the sorted boundaries that each value belongs to. Raises RuntimeError
+    unless `boundaries` is a vector."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _found(
@@ -89,11 +84,7 @@ def _found(sequence, values, out_int32, side):
 
 
 def isin(elements, test_elements, assume_unique=False, invert=False):
-    """Return whether each element is one of the others.
-
-    Raises:
-        RuntimeError: for bool and complex arrays.
-    """
+    """Return whether each element is one of the others. Raises RuntimeError for bool and complex arrays."""
     arrays = []
     for a in (elements, test_elements):
         a = np.asarray(a)

@@ -68,12 +68,8 @@ def index_put(self, indices, values, accumulate=False):
 
 
 def index_put_(self, indices, values, accumulate=False, unsafe=False):
-    """`index_put` in place.
-
-    Raises:
-        RuntimeError: if the dtypes differ, or `values` do not broadcast.
-        IndexError: as `index`.
-    """
+    """`index_put` in place. Raises RuntimeError if the dtypes differ, or `values` do not broadcast; IndexError as
+    `index`."""
     if values.dtype is not self.dtype:
         if not accumulate and values.size == 1 and _is_one_mask(indices):
             return index_put_(self, indices, number_as(values.item(), self.dtype))
@@ -106,11 +102,8 @@ def _is_one_mask(indices) -> bool:
 
 
 def _key(self, indices):
-    """Return the indices as NumPy takes them: integer and bool arrays, and slices.
-
-    Raises:
-        IndexError: for other dtypes, too many dimensions, and masks of another shape.
-    """
+    """Return the indices as NumPy takes them: integer and bool arrays, and slices. Raises IndexError for other dtypes,
+    too many dimensions, and masks of another shape."""
     key, dim = [], 0
     for found in indices:
         if found is None:

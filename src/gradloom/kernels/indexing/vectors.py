@@ -13,12 +13,8 @@ from .places import add_rows, check_range, flat_places, still_writable, workspac
 
 
 def index_select(self, dim, index):
-    """Return the parts of `self` at the indices of a vector, along `dim`.
-
-    Raises:
-        IndexError: for an index with more than one dimension, or that points outside.
-        RuntimeError: for an index of another dtype than int32 and int64.
-    """
+    """Return the parts of `self` at the indices of a vector, along `dim`. Raises IndexError for an index with more than
+    one dimension, or that points outside; RuntimeError for an index of another dtype than int32 and int64."""
     axis = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
@@ -38,11 +34,8 @@ def index_add(self, dim, index, source, alpha=1):
 
 
 def index_add_(self, dim, index, source, alpha=1):
-    """`index_add` in place.
-
-    Raises:
-        IndexError, RuntimeError: for indices that are no vector, point outside, or do not match `source`.
-    """
+    """`index_add` in place. Raises IndexError, RuntimeError for indices that are no vector, point outside, or do not
+    match `source`."""
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
     if source.dtype is not self.dtype:
@@ -107,12 +100,8 @@ def index_copy(self, dim, index, source):
 
 
 def index_copy_(self, dim, index, source):
-    """`index_copy` in place.
-
-    Raises:
-        IndexError, RuntimeError: for indices that are no int64 vector, point outside, or do not match `source`, and for
-            a source of another shape or dtype.
-    """
+    """`index_copy` in place. Raises IndexError, RuntimeError for indices that are no int64 vector, point outside, or do
+    not match `source`, and for a source of another shape or dtype."""
     axis = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
@@ -156,14 +145,8 @@ def index_fill(self, dim, index, value):
 
 
 def index_fill_(self, dim, index, value):
-    """`index_fill` in place; negative indices count from the end.
-
-    Args:
-        value: a number, or a 0-dim array.
-
-    Raises:
-        IndexError, RuntimeError: for indices that are no int64 vector or point outside, and for another value.
-    """
+    """`index_fill` in place; negative indices count from the end. `value` is a number, or a 0-dim array. Raises
+    IndexError, RuntimeError for indices that are no int64 vector or point outside, and for another value."""
     axis = wrap_dim(dim, self.ndim)
     if value.__class__ is np.ndarray:
         if value.ndim:

@@ -13,7 +13,8 @@ from .pointwise import MEAN, NONE, narrow, reduce
 
 
 def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
-    """-weight[target] * self[target], reduced, and the sum of the weights that took part in it.
+    """-weight[target] * self[target], reduced, and the sum of the weights that took part in it. Raises IndexError for a
+    target that is no class; RuntimeError if shapes or dtypes do not fit.
 
     Args:
         self: (n, classes) or (classes,), log-probabilities.
@@ -21,10 +22,6 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
         weight: (classes,) or None for ones.
         reduction: the mean is relative to the sum of the weights.
         ignore_index: a target whose loss is 0 and whose weight does not count.
-
-    Raises:
-        IndexError: for a target that is no class.
-        RuntimeError: if shapes or dtypes do not fit.
     """
     _check_nll(self, target, weight)
     x, classes = (self, target) if self.ndim > 1 else (self.reshape(1, -1), target.reshape(1))
@@ -129,11 +126,8 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 
 def _targets(target, count, ignore_index) -> tuple:
-    """Return targets as int64, and which of them are not `ignore_index` (None if all).
-
-    Raises:
-        IndexError: if one is not in range(count).
-    """
+    """Return targets as int64, and which of them are not `ignore_index` (None if all). Raises IndexError if one is not
+    in range(count)."""
     classes = target if target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
@@ -196,15 +190,13 @@ def multi_margin_loss(
     self: np.ndarray, target: np.ndarray, p=1, margin=1, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """Return the mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target]; reduced.
+    Raises RuntimeError if shapes do not fit or a target is no class.
 
     Args:
         self: (n, classes) or (classes,).
         target: (n,), or one class; int64.
         p: 1 or 2.
         weight: (classes,), or None.
-
-    Raises:
-        RuntimeError: if shapes do not fit or a target is no class.
     """
     refuse("multi_margin_loss_cpu_kernel", self, "c")
     x, classes, rows = _multi_margin_inputs(self, target, p, weight)
@@ -271,7 +263,7 @@ def _require_long(target) -> None:
 
 def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reduction: int) -> tuple:
     """Return the sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes;
-    reduced.
+    reduced. Raises RuntimeError if shapes do not fit or a label is no class.
 
     Args:
         self: (n, classes) or (classes,).
@@ -279,9 +271,6 @@ def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reducti
 
     Returns:
         The loss; and ones, of self's shape and dtype, for the classes that are labels.
-
-    Raises:
-        RuntimeError: if shapes do not fit or a label is no class.
     """
     x, labels, listed = _multilabel_inputs(self, target)
     is_target = _is_target(labels, listed, x.dtype)

@@ -108,20 +108,14 @@ def ctc_loss(
     blank: int = 0,
     zero_infinity: bool = False,
 ) -> tuple:
-    """Return the negative log-likelihood of each sample's labels, and alpha. See Note [Alignments].
+    """Return the negative log-likelihood of each sample's labels, and alpha. See Note [Alignments]. Gives (n,), and (n,
+    frames, 2 * longest + 1). Raises RuntimeError if sizes or lengths do not fit; NotImplementedError for another dtype.
 
     Args:
         log_probs: (frames, n, classes), float32 or float64.
         targets: (n, longest), or all labels one after another; classes other than blank.
         input_lengths, target_lengths: n numbers of frames and of labels, as a sequence or an array.
         zero_infinity: for the gradient only; the loss itself may be infinite.
-
-    Returns:
-        (n,), and (n, frames, 2 * longest + 1).
-
-    Raises:
-        RuntimeError: if sizes or lengths do not fit.
-        NotImplementedError: for another dtype.
     """
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
     emissions = problem.emissions(log_probs)

@@ -48,12 +48,9 @@ def _largest(x: np.ndarray, windows: Windows, out: np.ndarray) -> None:
 
 
 def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.ndarray) -> None:
-    """Fill indices with the position of the first element in each window that equals `out`.
-
-    An element's position is the window's first one plus the offset of the kernel's element. The offsets fit
-    into a byte or two, so that finding them moves little memory; a mask of all ones or none selects without
-    branching.
-    """
+    """Fill indices with the position of the first element in each window that equals `out`. An element's position is
+    the window's first one plus the offset of the kernel's element. The offsets fit into a byte or two, so that finding
+    them moves little memory; a mask of all ones or none selects without branching."""
     steps = [volume(windows.size[axis + 1 :]) for axis in range(len(windows.size))]
     inside = [step * d for step, d in zip(steps, windows.dilation, strict=True)]
     elements = [(sum(a * b for a, b in zip(k, inside, strict=True)), windows.at(k)) for k in windows.offsets()]

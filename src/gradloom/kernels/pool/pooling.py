@@ -34,11 +34,8 @@ def max_pool_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest element of every window and its index; of equal ones the first, but the last NaN if there is
-    one.
-
-    Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError for bool and
-    complex.
-    """
+    one. Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError for bool and
+    complex."""
     name = f"max_pool{dims}d"
     lead = leading(name, self, dims)
     refuse(name, self, "bc")
@@ -79,11 +76,8 @@ def avg_pool(
     divisor_override: int | None = None,
 ) -> np.ndarray:
     """Return the mean of every window: its sum divided by `divisor_override`, or by the number of its elements, those
-    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero.
-
-    Raises RuntimeError as max_pool_with_indices does and for a zero divisor, NotImplementedError for bool and
-    complex.
-    """
+    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero. Raises RuntimeError as
+    max_pool_with_indices does and for a zero divisor, NotImplementedError for bool and complex."""
     name = f"avg_pool{dims}d"
     lead = leading(name, self, dims)
     refuse(name, self, "bc")
@@ -129,10 +123,9 @@ def avg_pool_backward(
 
 @np.errstate(all="ignore")
 def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndarray:
-    """Return the mean of output_size windows that cover the input: window i of O over S elements has the elements
-    from floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError for
-    a rank or an output_size that does not fit, and for an input without elements in a dimension other than the
-    batch."""
+    """Return the mean of output_size windows that cover the input: window i of O over S elements has the elements from
+    floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError for a rank
+    or an output_size that does not fit, and for an input without elements in a dimension other than the batch."""
     name = f"adaptive_avg_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self, "bciu")
@@ -189,11 +182,8 @@ def max_unpool(
     dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
 ) -> np.ndarray:
     """Return zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
-    last.
-
-    `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed. Raises RuntimeError for
-    indices of another shape or dtype and for an index outside the output.
-    """
+    last. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed. Raises RuntimeError for
+    indices of another shape or dtype and for an index outside the output."""
     output = as_tuple(output_size, dims, "output_size")
     if indices.dtype != np.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")

@@ -27,15 +27,9 @@ _MASK53 = np.uint64((1 << 53) - 1)
 
 
 def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.0) -> np.ndarray:
-    """Fill with numbers uniform in [low, high). See Note [Precision].
-
-    Args:
-        out: floating; or complex, whose real and imaginary parts are drawn in turn.
-
-    Raises:
-        NotImplementedError: for an integer or bool array.
-        RuntimeError: if low > high, a bound is not finite in the dtype, or their difference overflows it.
-    """
+    """Fill with numbers uniform in [low, high). See Note [Precision]. `out` is floating; or complex, whose real and
+    imaginary parts are drawn in turn. Raises NotImplementedError for an integer or bool array; RuntimeError if low >
+    high, a bound is not finite in the dtype, or their difference overflows it."""
     if type(out) is not np.ndarray:
         return out.filled_by(lambda values: fill_uniform(stream, values, low, high))
     target = real_parts(out)
@@ -106,11 +100,9 @@ def draw_uniform(
 
 
 def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> None:
-    """Fill a contiguous array of 16 elements or more with transforms of groups of 16.
-
-    The last elements that make no whole group do not get one of their own: the last 16 are drawn again, the
-    words of the incomplete group being skipped where the dtype is not a half.
-    """
+    """Fill a contiguous array of 16 elements or more with transforms of groups of 16. The last elements that make no
+    whole group do not get one of their own: the last 16 are drawn again, the words of the incomplete group being
+    skipped where the dtype is not a half."""
     name = name_of(flat.dtype)
     uniforms = stream.uniform53 if name == "float64" else stream.uniform24
     rest = flat.size % 16
@@ -132,15 +124,9 @@ def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> N
 
 
 def fill_normal(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
-    """Fill with normal numbers. See Note [Precision].
-
-    Args:
-        out: floating; or complex, whose real and imaginary parts each get half of the variance.
-
-    Raises:
-        NotImplementedError: for an integer or bool array.
-        RuntimeError: if std is negative.
-    """
+    """Fill with normal numbers. See Note [Precision]. `out` is floating; or complex, whose real and imaginary parts
+    each get half of the variance. Raises NotImplementedError for an integer or bool array; RuntimeError if std is
+    negative."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if type(out) is not np.ndarray:
@@ -166,16 +152,14 @@ def draw_normal(
 
 
 def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
-    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
+    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`. Raises
+    RuntimeError if an element of `std` is negative or complex, or the shapes do not broadcast.
 
     Args:
         mean, std: arrays that broadcast against each other, or one of them a number.
 
     Returns:
         A new array of the broadcast shape and the dtype of `mean` where that is an array, else of `std`.
-
-    Raises:
-        RuntimeError: if an element of `std` is negative or complex, or the shapes do not broadcast.
     """
     if isinstance(std, np.ndarray):
         if std.dtype.kind == "c":
@@ -198,15 +182,13 @@ def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray |
 
 
 def fill_bernoulli(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5) -> np.ndarray:
-    """Fill with 1 where a uniform number is below `p` and 0 elsewhere.
+    """Fill with 1 where a uniform number is below `p` and 0 elsewhere. Raises RuntimeError unless 0 <= p <= 1,
+    NotImplementedError for another dtype of `out` or `p`.
 
     Args:
         out: any real dtype, or bool.
-        p: a number, which is compared with 53-bit uniforms; or a floating array that broadcasts to `out`,
-            whose elements are compared with 24-bit uniforms, with 53-bit ones if it is float64.
-
-    Raises:
-        RuntimeError: unless 0 <= p <= 1. NotImplementedError for another dtype of `out` or `p`.
+        p: a number, which is compared with 53-bit uniforms; or a floating array that broadcasts to `out`, whose
+            elements are compared with 24-bit uniforms, with 53-bit ones if it is float64.
     """
     if isinstance(p, np.ndarray):
         return _bernoulli_each(stream, out, p)
@@ -261,10 +243,8 @@ def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
 
 
 def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return (array * mask / (1 - p), mask), the mask bool with True where an element is kept: dropout in training.
-
-    For p = 1 both are zero and nothing is drawn.
-    """
+    """Return (array * mask / (1 - p), mask), the mask bool with True where an element is kept: dropout in training. For
+    p = 1 both are zero and nothing is drawn."""
     if p == 1:
         return new_like(array, make=np.zeros_like), new_like(array, np.bool_, make=np.zeros_like)
     mask = fill_bernoulli(stream, new_like(array, np.bool_), 1 - p)
@@ -274,17 +254,12 @@ def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarra
 
 
 def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """Slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in
-    [lower, upper), drawn for these elements only, in C order.
+    """Slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in [lower,
+    upper), drawn for these elements only, in C order. Gives a new C-contiguous array of the shape and dtype of `array`.
+    Raises NotImplementedError for another dtype.
 
     Args:
         array: float32, float64 or bfloat16; the bounds are rounded to the dtype it is computed in.
-
-    Returns:
-        A new C-contiguous array of the shape and dtype of `array`.
-
-    Raises:
-        NotImplementedError: for another dtype.
     """
     if name_of(array.dtype) not in ("float32", "float64", "bfloat16"):
         raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{type_name(array.dtype)}'")
@@ -299,11 +274,8 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
 
 
 def fill_exponential(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.ndarray:
-    """Fill a floating array with exponential numbers of rate `lambd`: -log(1 - u) / lambd.
-
-    Raises:
-        RuntimeError: unless lambd > 0, or for another dtype.
-    """
+    """Fill a floating array with exponential numbers of rate `lambd`: -log(1 - u) / lambd. Raises RuntimeError unless
+    lambd > 0, or for another dtype."""
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     name = name_of(out.dtype)
@@ -318,11 +290,8 @@ def fill_exponential(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.
 
 
 def fill_cauchy(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: float = 1.0) -> np.ndarray:
-    """Fill a floating array with Cauchy numbers: median + sigma tan(pi (u - 1/2)).
-
-    Raises:
-        RuntimeError: unless sigma > 0, or for another dtype.
-    """
+    """Fill a floating array with Cauchy numbers: median + sigma tan(pi (u - 1/2)). Raises RuntimeError unless sigma >
+    0, or for another dtype."""
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     name = name_of(out.dtype)
@@ -342,11 +311,8 @@ def fill_cauchy(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: flo
 
 
 def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
-    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p)).
-
-    Raises:
-        RuntimeError: unless 0 < p < 1. NotImplementedError for bool and complex.
-    """
+    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p)). Raises
+    RuntimeError unless 0 < p < 1, NotImplementedError for bool and complex."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     require(out, "geometric_cpu", "fi")
@@ -366,11 +332,8 @@ def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
 
 
 def fill_log_normal(stream: Stream, out: np.ndarray, mean: float = 1.0, std: float = 2.0) -> np.ndarray:
-    """Fill a floating array with exp of normal numbers of the given mean and standard deviation.
-
-    Raises:
-        RuntimeError: unless std > 0. NotImplementedError for another dtype.
-    """
+    """Fill a floating array with exp of normal numbers of the given mean and standard deviation. Raises RuntimeError
+    unless std > 0, NotImplementedError for another dtype."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     require(out, "log_normal_cpu", "f")

@@ -26,16 +26,11 @@ def _remainders(words: np.ndarray, span: int) -> np.ndarray:
 def fill_integers(stream: Stream, out: np.ndarray, low: int | None = None, high: int | None = None) -> np.ndarray:
     """Fill with random integers: PyTorch's `random_`.
 
-    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a
-    floating one (digits of its significand: 24 for float32). With `low` only: from there to the largest of
-    these values, and for low = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)`
-    of PyTorch is low = 0.
-
-    Args:
-        out: integer, bool or floating.
-
-    Raises:
-        RuntimeError: for an empty range or bounds outside the dtype. NotImplementedError for another dtype.
+    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a floating one
+    (digits of its significand: 24 for float32). With `low` only: from there to the largest of these values, and for low
+    = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)` of PyTorch is low = 0. `out` is
+    integer, bool or floating. Raises RuntimeError for an empty range or bounds outside the dtype, NotImplementedError
+    for another dtype.
     """
     if low is None:
         require(out, "random_kernel_cpu", "fib")
@@ -178,16 +173,12 @@ def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], d
 
 def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
     """Return a random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
+    Gives (n,) of `dtype`. Raises RuntimeError if n is negative or too large for the dtype, NotImplementedError for
+    another dtype.
 
     Args:
-        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check
-            that, large numbers are rounded.)
-
-    Returns:
-        (n,) of `dtype`.
-
-    Raises:
-        RuntimeError: if n is negative or too large for the dtype. NotImplementedError for another dtype.
+        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check that, large
+            numbers are rounded.)
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")

@@ -69,11 +69,8 @@ def _fused(out, value, factor, addend, single):
 
 
 def _fused_on_grid(out, value, factor, addend, spacing):
-    """`_fused` for results known to lie within one power of two, where float32 numbers are `spacing` apart.
-
-    Next to 1.5 * 2**52 spacings a double has no room for finer bits, so that the addition itself does the
-    rounding.
-    """
+    """`_fused` for results known to lie within one power of two, where float32 numbers are `spacing` apart. Next to 1.5
+    * 2**52 spacings a double has no room for finer bits, so that the addition itself does the rounding."""
     shift = 1.5 * 2.0**52 * spacing
     np.multiply(value, factor, out=out)
     np.add(out, addend + shift, out=out)
@@ -230,13 +227,11 @@ def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
 
 def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:
     """Return standard normal numbers from consecutive pairs of uniforms (angle first), one pair of normals for each.
+    Gives float64 (n,).
 
     Args:
         uniforms: float64 in [0, 1), of even size n.
         exact: see `by_libm`.
-
-    Returns:
-        float64 (n,).
     """
     pairs = uniforms.reshape(-1, 2)
     radius = np.sqrt(-2 * by_libm(math.log1p, np.log1p, -pairs[:, 1], exact))
@@ -245,10 +240,8 @@ def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:
 
 
 def serial_normals(stream: Stream, n: int, exact: bool) -> np.ndarray:
-    """Draw `n` standard normal numbers one after the other: float64 (n,).
-
-    A pair is made at a time; the cached one comes first, and the odd one at the end is cached.
-    """
+    """Draw `n` standard normal numbers one after the other: float64 (n,). A pair is made at a time; the cached one
+    comes first, and the odd one at the end is cached."""
     values = np.empty(n)
     filled = 0
     if n and stream.cached_normal is not None:
@@ -270,15 +263,12 @@ _FEW = 512  # below this many numbers calling the C library one by one costs not
 def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> np.ndarray:
     """Apply `scalar` (a function of the math module, so the C library's) to every element of `x`.
 
-    NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ
-    from the C library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds
-    to fewer bits) and where the scalar function refuses an argument that C answers with an infinity.
+    NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ from the C
+    library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds to fewer bits) and
+    where the scalar function refuses an argument that C answers with an infinity. Gives float64, the shape of `x`.
 
     Args:
         x: float64, any shape.
-
-    Returns:
-        float64, the shape of `x`.
     """
     if exact or x.size <= _FEW:
         try:
@@ -290,11 +280,8 @@ def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> n
 
 
 def fused64(x: np.ndarray, factor: float, addend: float) -> np.ndarray:
-    """x * factor + addend with one rounding, as a fused multiply-add gives it. float64 in and out.
-
-    The rounding error of the product (Dekker 1971) and that of the sum (Knuth's two-sum) are added back at
-    the end.
-    """
+    """x * factor + addend with one rounding, as a fused multiply-add gives it. float64 in and out. The rounding error
+    of the product (Dekker 1971) and that of the sum (Knuth's two-sum) are added back at the end."""
     if factor == 1:
         return x + addend
     product = x * factor

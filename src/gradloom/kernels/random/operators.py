@@ -220,10 +220,8 @@ def native_dropout_backward(grad_output, mask, scale):
 
 
 def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
-    """Return self * slope, with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds.
-
-    In training the slopes are written to `noise`.
-    """
+    """Return self * slope, with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds. In
+    training the slopes are written to `noise`."""
     if not training:
         return row_major(leaky_relu(self, (float(lower) + float(upper)) / 2))
     noise[...] = distributions.rrelu_noise(generator or default_stream, self, lower, upper)

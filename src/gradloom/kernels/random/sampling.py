@@ -15,20 +15,14 @@ from .streams import DIGITS, Stream
 def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bool = False) -> np.ndarray:
     """Draw `count` indices from each row of weights.
 
-    Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest
-    quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16
-    and bfloat16. (There PyTorch's choice is that of its partial sort.) With replacement a uniform number is
-    looked up in the cumulated distribution.
+    Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest quotients
+    win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16 and bfloat16. (There
+    PyTorch's choice is that of its partial sort.) With replacement a uniform number is looked up in the cumulated
+    distribution. Gives int64 (count,) or (rows, count). Raises RuntimeError for another dtype or rank, count < 1, more
+    draws than categories without replacement, a negative or non-finite weight, a row whose sum is not positive.
 
     Args:
         weights: floating, (categories,) or (rows, categories), each row of positive sum.
-
-    Returns:
-        int64 (count,) or (rows, count).
-
-    Raises:
-        RuntimeError: for another dtype or rank, count < 1, more draws than categories without replacement, a
-            negative or non-finite weight, a row whose sum is not positive.
     """
     _check_multinomial(weights, count, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
@@ -89,18 +83,13 @@ def _look_up(stream, rows, count):
 def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
     """Return a Poisson number for every rate, in the order of the elements: `torch.poisson`.
 
-    Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use
-    transformed rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to
-    element, so that this is a loop in Python: about a microsecond for each draw.
+    Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use transformed
+    rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to element, so that this is a
+    loop in Python: about a microsecond for each draw. Gives a new array of the shape and dtype of `rates`. Raises
+    RuntimeError for a negative or NaN rate, NotImplementedError for another dtype.
 
     Args:
         rates: floating, >= 0.
-
-    Returns:
-        A new array of the shape and dtype of `rates`.
-
-    Raises:
-        RuntimeError: for a negative or NaN rate. NotImplementedError for another dtype.
     """
     if rates.dtype.name not in DIGITS:
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{type_name(rates.dtype)}'")

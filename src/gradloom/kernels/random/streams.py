@@ -124,14 +124,8 @@ class Stream:
         return np.frombuffer(image, np.uint8).copy()
 
     def from_bytes(self, image: np.ndarray) -> None:
-        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written.
-
-        Args:
-            image: uint8 (5056,).
-
-        Raises:
-            RuntimeError: if the length is another, or the numbers in it cannot be an MT19937 state.
-        """
+        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written. `image` is uint8 (5056,).
+        Raises RuntimeError if the length is another, or the numbers in it cannot be an MT19937 state."""
         if image.size != STATE_BYTES:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
@@ -172,10 +166,8 @@ def name_of(dtype: np.dtype) -> str:
 
 
 def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
-    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool).
-
-    Arrays without elements pass, as nothing is drawn for them; but not if `even_if_empty`.
-    """
+    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool). Arrays without
+    elements pass, as nothing is drawn for them; but not if `even_if_empty`."""
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
     if kind not in kinds and (out.size or even_if_empty):
         raise NotImplementedError(f"\"{operation}\" not implemented for '{type_name(out.dtype)}'")
@@ -204,10 +196,8 @@ def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block, and return it.
-
-    PyTorch does the same: a transposed array receives the transposed numbers.
-    """
+    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block, and return it. PyTorch does the
+    same: a transposed array receives the transposed numbers."""
     whole = out.flags.c_contiguous
     view = out if whole else out.transpose(memory_axes(out))
     whole = whole or view.flags.c_contiguous

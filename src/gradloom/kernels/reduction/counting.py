@@ -59,14 +59,9 @@ def count_nonzero(self, dim=None):
 
 
 def bincount(self, weights=None, minlength=0):
-    """Count the occurrences of each of 0, 1, 2 ..., or add up their weights.
-
-    Returns:
-        int64; float32 for float32 weights, else float64 with weights. At least `minlength` long.
-
-    Raises:
-        RuntimeError: for negative numbers, more than one dimension, or weights of another length.
-    """
+    """Count the occurrences of each of 0, 1, 2 ..., or add up their weights. Gives int64; float32 for float32 weights,
+    else float64 with weights. At least `minlength` long. Raises RuntimeError for negative numbers, more than one
+    dimension, or weights of another length."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     refuse("bincount_cpu", self, "fcVb")
@@ -83,13 +78,8 @@ def bincount(self, weights=None, minlength=0):
 
 
 def histc(self, bins=100, min=0, max=0):
-    """Count the elements in each of `bins` equal bins between `min` and `max`; other elements are not counted.
-
-    Equal limits stand for the least and the greatest element.
-
-    Returns:
-        (bins,) in the dtype of `self`.
-    """
+    """Count the elements in each of `bins` equal bins between `min` and `max`; other elements are not counted. Equal
+    limits stand for the least and the greatest element. Gives (bins,) in the dtype of `self`."""
     refuse("histogram_cpu", self, "iubc")
     _check_bins(bins)
     low, high = _limits(self, min, max, "torch.histc")
@@ -115,15 +105,13 @@ def _limits(array, low, high, name):
 
 
 def histogram(self, bins=100, range=None, weight=None, density=False):
-    """Return the weights of the elements in each of `bins` equal bins, and the edges of the bins.
+    """Return the weights of the elements in each of `bins` equal bins, and the edges of the bins. Gives (bins,) and
+    (bins + 1,) in the dtype of `self`.
 
     Args:
         range: two numbers; by default the least and the greatest element.
         weight: the shape of `self`.
         density: divide by the sum of the weights and by the width of the bin.
-
-    Returns:
-        (bins,) and (bins + 1,) in the dtype of `self`.
     """
     return _histogram(self, (_edges(self.reshape(-1), bins, range, 0),), weight, density)
 
@@ -182,15 +170,13 @@ def _edges(column, bins, limits, position):
 
 
 def histogramdd(self, bins, weight=None, density=False):
-    """Return the weights of the rows in each cell of a grid.
+    """Return the weights of the rows in each cell of a grid. Gives an array with as many dimensions as there are
+    columns, in the dtype of `self`.
 
     Args:
         self: (..., columns)
         bins: for each column the edges of its bins, in the dtype of `self`.
         weight: the shape of `self` without its last dimension.
-
-    Returns:
-        An array with as many dimensions as there are columns, in the dtype of `self`.
     """
     refuse("histogramdd", self, "iubcV")
     if self.ndim < 2:

@@ -16,12 +16,8 @@ from .sums import along, total
 
 def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
     """Return (sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero
-    for ord 0, the greatest and least magnitude for inf and -inf.
-
-    Raises:
-        RuntimeError: for integers, for a `dtype` that is narrower or of another category, and for empty dimensions
-            where the norm has no identity.
-    """
+    for ord 0, the greatest and least magnitude for inf and -inf. Raises RuntimeError for integers, for a `dtype` that
+    is narrower or of another category, and for empty dimensions where the norm has no identity."""
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
@@ -98,11 +94,8 @@ def norm_dim(self, p, dim, keepdim=False, dtype=None):
 
 
 def renorm(self, p, dim, maxnorm):
-    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it.
-
-    Raises:
-        RuntimeError: for fewer than two dimensions, p <= 0 or maxnorm < 0.
-    """
+    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it. Raises RuntimeError for fewer
+    than two dimensions, p <= 0 or maxnorm < 0."""
     if p.__class__ is complex or p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if maxnorm < 0:
@@ -134,17 +127,12 @@ def dist(self, other, p=2):
 
 
 def cdist(x1, x2, p, compute_mode=None):
-    """Return the p-norm distance of each row of `x1` to each row of `x2`.
+    """Return the p-norm distance of each row of `x1` to each row of `x2`. Gives (..., P, R). Raises RuntimeError for
+    integers and complex numbers.
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating, whose batch shapes broadcast.
         compute_mode: 0 or None: by a matrix product for p 2 and more than 25 rows; 1: always; 2: never.
-
-    Returns:
-        (..., P, R)
-
-    Raises:
-        RuntimeError: for integers and complex numbers.
     """
     _floating(x1, x2)
     batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

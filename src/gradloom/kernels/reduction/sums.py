@@ -147,11 +147,7 @@ _WIDTH = 4096  # elements of the rows that a narrow matrix is folded to
 
 
 def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
-    """`ufunc.reduce(array, axis, keepdims=keepdim)`.
-
-    Args:
-        axis: int, tuple or None.
-    """
+    """`ufunc.reduce(array, axis, keepdims=keepdim)`. `axis` is an int, a tuple or None."""
     if axis is None and not keepdim:
         if ufunc in _SEQUENTIAL and array.size > _WIDTH and array.flags.c_contiguous:
             array = _folded(ufunc, array.reshape(-1, 1))
@@ -219,11 +215,7 @@ def sum_dim(self, dim=None, keepdim=False, dtype=None):
 
 
 def mean(self, dtype=None):
-    """Return the mean of all elements.
-
-    Raises:
-        RuntimeError: for integers, unless `dtype` is a floating type.
-    """
+    """Return the mean of all elements. Raises RuntimeError for integers, unless `dtype` is a floating type."""
     if dtype is None and self.dtype.char in "fdFD":
         return sum(self) / (self.size or np.nan)
     return mean_dim(self, None, False, dtype)
@@ -299,11 +291,8 @@ def logsumexp(self, dim, keepdim=False):
 
 
 def trace(self):
-    """Return the sum of the diagonal of a matrix; integers add up in int64.
-
-    Raises:
-        RuntimeError: if the array is no matrix.
-    """
+    """Return the sum of the diagonal of a matrix; integers add up in int64. Raises RuntimeError if the array is no
+    matrix."""
     if self.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     refuse("trace", self, "b")
@@ -331,11 +320,7 @@ def std_mean(self, dim=None, correction=None, keepdim=False):
 
 
 def _moments(name, array, dim, correction, keepdim, refusing):
-    """Return (variance or standard deviation, mean).
-
-    Raises:
-        RuntimeError: for integers.
-    """
+    """Return (variance or standard deviation, mean). Raises RuntimeError for integers."""
     kind = array.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(f"{refusing} only support floating point and complex dtypes")

@@ -59,11 +59,7 @@ def _is_plain(array):
 
 
 def copy_(self, src):
-    """Write `src`, broadcast and converted, into `self`.
-
-    Raises:
-        RuntimeError: if the shapes do not fit.
-    """
+    """Write `src`, broadcast and converted, into `self`. Raises RuntimeError if the shapes do not fit."""
     if src is self:
         return
     if 0 in self.strides:
@@ -191,10 +187,8 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def constant_pad_nd(self, pad, value=0):
-    """Pad with a number; `pad` has (before, after) for the last dimension, then for the one before.
-
-    Negative amounts cut off.
-    """
+    """Pad with a number; `pad` has (before, after) for the last dimension, then for the one before. Negative amounts
+    cut off."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * self.ndim:
