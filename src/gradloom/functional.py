@@ -1,7 +1,7 @@
 """Functions of the main namespace that do more than call one operator.
 
-Some take their arguments in several forms (`meshgrid(x, y)`, `tensordot(a, b, dims=2)`), `unique` returns only the
-results that were asked for, and `norm` takes its order by name.
+Some take their arguments in several forms (`meshgrid(x, y)`, `tensordot(a, b, dims=2)`), `unique` returns a variable
+number of results, and `norm` takes its order by name.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ __all__ = [
 
 
 def _listed(tensors):
-    """What was passed one by one, or as one list."""
+    """Return arguments that were passed one by one or as one list."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether an object is a Tensor.
+    """Return whether an object is a Tensor.
 
     Args:
         obj: anything.
@@ -64,7 +64,7 @@ def is_tensor(obj: object) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made in inference mode, so that autograd can never record it.
+    """Return whether a tensor was made in inference mode, so that autograd can never record it.
 
     Args:
         input: a Tensor.
@@ -78,7 +78,7 @@ def is_inference(input: Tensor) -> bool:
 
 
 def is_storage(obj: object) -> bool:
-    """Whether an object is the storage of a tensor.
+    """Return whether an object is the storage of a tensor.
 
     Args:
         obj: anything.
@@ -102,7 +102,7 @@ def typename(obj: object, /) -> str:
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements of a tensor.
+    """Return the number of elements of a tensor.
 
     Args:
         input: a Tensor.
@@ -111,7 +111,7 @@ def numel(input: Tensor) -> int:
 
 
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The tensors, each expanded to their common shape.
+    """Return the tensors, each expanded to their common shape.
 
     Returns:
         A tuple of views.
@@ -123,7 +123,7 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
 
 
 def broadcast_shapes(*shapes: int | IntList) -> Size:
-    """The shape that tensors of these shapes (sequences of int, or single ints) have together.
+    """Return the shape that tensors of these shapes (sequences of int, or single ints) have together.
 
     Raises:
         RuntimeError: if they do not broadcast.
@@ -165,13 +165,12 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
 
 
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """All combinations of one element of each vector: a matrix with a row for each; one vector comes back as
-    it is."""
+    """Return all combinations of one element of each vector, one in each row of a matrix; a single vector unchanged."""
     return _operators.cartesian_prod(_listed(tensors))
 
 
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """The matrix with these matrices on its diagonal and zeros elsewhere; vectors are rows."""
+    """Return the matrix with these matrices on its diagonal and zeros elsewhere; vectors are rows."""
     return _operators.block_diag(_listed(tensors))
 
 
@@ -201,7 +200,7 @@ _SUBSCRIPTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def einsum(*args: Any) -> Tensor:
-    """Einstein summation.
+    """Compute an Einstein summation.
 
     Args:
         args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors,
@@ -244,7 +243,7 @@ def _subscripts(numbers) -> str:
 def tensordot(
     a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequence[int]] | Tensor = 2, out: Tensor | None = None
 ) -> Tensor:
-    """The contraction of dimensions of `a` with dimensions of `b`.
+    """Return the contraction of dimensions of `a` with dimensions of `b`.
 
     Args:
         dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one
@@ -271,7 +270,7 @@ def tensordot(
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of matrices, in the order that takes the fewest multiplications.
+    """Return the product of matrices, in the order that takes the fewest multiplications.
 
     Args:
         out: a Tensor that the result is written to.
@@ -290,7 +289,7 @@ def norm(
     out: Tensor | None = None,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norm of a tensor: of all elements as one vector, or over dimensions.
+    """Return the norm of a tensor: of all elements as one vector, or over dimensions.
 
     Args:
         input: floating or complex.
@@ -323,7 +322,7 @@ def norm(
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The p-norm distance of each row of `x1` to each row of `x2`.
+    """Return the p-norm distance of each row of `x1` to each row of `x2`.
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating; the batches broadcast.
@@ -400,7 +399,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The different elements of a tensor in order, or its different slices along `dim`.
+    """Return the different elements of a tensor in order, or its different slices along `dim`.
 
     Args:
         sorted: accepted; the elements are always in order.
@@ -449,7 +448,7 @@ def unique_consecutive(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The elements of a tensor, or its slices along `dim`, that differ from the one before them.
+    """Return the elements of a tensor, or its slices along `dim`, that differ from the one before them.
 
     Args:
         input: a Tensor.
@@ -471,7 +470,7 @@ def _asked_for(found, return_inverse, return_counts):
 
 
 def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
-    """The norm of the tensor; see `norm`."""
+    """Return the norm of the tensor; see `norm`."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 

@@ -1,8 +1,7 @@
 """Random number generators: `Generator`, the default generator, and functions that seed it and save its state.
 
-A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/random/` draw from
-the stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded
-by the other.
+The kernels of `kernels/random/` draw from a generator's `Stream`. The state has PyTorch's format of 5056 bytes, so each
+library can load a state that the other saved.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _fresh_seed() -> int:
 
 
 def _checked_seed(seed: int) -> int:
-    """A seed as an unsigned 64-bit number; negative ones wrap around."""
+    """Return a seed as an unsigned 64-bit number; negative ones wrap around."""
     if not -(1 << 63) <= seed < 1 << 64:
         raise ValueError("Overflow when unpacking long long")
     return seed & ((1 << 64) - 1)
@@ -72,7 +71,7 @@ class Generator:
 
     @property
     def device(self) -> _Device:
-        """Where the generator lives: the CPU."""
+        """The generator's device: the CPU."""
         return CPU
 
     def manual_seed(self, seed: int) -> Generator:
@@ -97,11 +96,11 @@ class Generator:
         return seed
 
     def initial_seed(self) -> int:
-        """The seed last set, as an unsigned 64-bit number."""
+        """Return the seed last set, as an unsigned 64-bit number."""
         return self._stream.seed_value
 
     def get_state(self) -> Tensor:
-        """The state as a tensor: uint8 (5056,), the bytes that PyTorch uses."""
+        """Return the state as a tensor: uint8 (5056,), the bytes that PyTorch uses."""
         from .core.tensor import wrap
 
         return wrap(self._stream.to_bytes())
@@ -124,7 +123,7 @@ class Generator:
         self._stream.from_bytes(new_state._array)
 
     def clone_state(self) -> Generator:
-        """A new generator in the same state."""
+        """Return a new generator in the same state."""
         clone = Generator()
         clone._stream.from_bytes(self._stream.to_bytes())
         return clone
@@ -160,12 +159,12 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed last given to the default generator."""
+    """Return the seed last given to the default generator."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator: uint8 tensor (5056,)."""
+    """Return the state of the default generator: uint8 tensor (5056,)."""
     return default_generator.get_state()
 
 
@@ -180,7 +179,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """A context that leaves the default generator as it found it, whatever is drawn inside.
+    """Return a context at whose end the default generator has its former state.
 
     Args:
         devices: accepted for PyTorch's sake; there are no accelerators whose generators could be saved.

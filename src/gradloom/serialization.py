@@ -4,11 +4,11 @@ Note [The file format]
 A file is an uncompressed zip archive: `data.pkl`, a pickle (protocol 2) in which each tensor is
 `torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)` and each storage a persistent id
 `("storage", torch.FloatStorage, key, "cpu", number of elements)`, and `data/<key>` with the bytes of each storage, once
-however many tensors share it. The names of PyTorch's functions and classes stand in the pickle as words: what is
-written here is read by PyTorch, and the other way round, without either importing the other.
+for all tensors that share it. The pickle has PyTorch's names of functions and classes, so that each library reads the
+other's files without importing the other.
 
-A pickle may name any function of any module and have it called. `load` therefore looks names up in a list of those that
-rebuild tensors and plain containers, unless weights_only=False says that the file is trusted.
+A pickle can call any function of any module. `load` therefore resolves names from a list of those that rebuild tensors
+and plain containers, unless weights_only=False marks the file as trusted.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Name:
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
 
-    def __call__(self, *args: Any) -> Any:  # never called: pickle wants what stands for a function to be callable
+    def __call__(self, *args: Any) -> Any:  # never called; pickle requires a callable
         raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
 
 
@@ -207,7 +207,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         return function, args
 
     def without_values(self, obj: Tensor) -> tuple:
-        """A wrapper subclass: its shape. What it wraps stands among its attributes."""
+        """Return a wrapper subclass: its shape. What it wraps stands among its attributes."""
         args = (type(obj), obj.dtype, tuple(obj.shape), obj.stride(), 0, obj.layout, obj.device, obj.requires_grad)
         return _NAMES["_rebuild_wrapper_subclass"], args
 
@@ -249,14 +249,14 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Read what `save`, or PyTorch's `torch.save`, wrote.
+    """Read a file that `save`, or PyTorch's `torch.save`, wrote.
 
     Args:
         f: a path, or a file that is open for reading bytes and can seek.
         map_location: for files with tensors of other devices: "cpu", a device, a dict of locations or a function
-            `(storage, location)`. Everything ends up on the CPU.
-        weights_only: rebuild tensors, plain containers and what `add_safe_globals` names, and refuse all else. False
-            runs whatever code the file names: only for files that you trust.
+            `(storage, location)`. All tensors go to the CPU.
+        weights_only: rebuild tensors, plain containers and what `add_safe_globals` allows, and refuse all else. False
+            runs any code that the file names: only for files that you trust.
         mmap: accepted for PyTorch's sake.
 
     Raises:
@@ -471,7 +471,7 @@ def _untyped_storage(*args):
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """How protocol 2 writes bytes."""
+    """Encode bytes as protocol 2 does."""
     return text.encode(encoding)
 
 
@@ -515,7 +515,7 @@ def add_safe_globals(safe_globals: Iterable[Callable[..., Any] | tuple[Callable[
 
 
 def get_safe_globals() -> list[Any]:
-    """What add_safe_globals allowed so far."""
+    """Return what add_safe_globals has allowed."""
     return list(_safe)
 
 

@@ -1,8 +1,8 @@
-"""Storages: the memory that a tensor shares with its views, as objects. `UntypedStorage` has bytes, `TypedStorage` has
-elements of a dtype; PyTorch's older classes such as `FloatStorage` make the latter.
+"""Storages: the memory that a tensor shares with its views, as objects.
 
-A storage is made when somebody asks for it (memory/ownership.py finds the owner of an array's memory), and holds only
-the array that owns the memory: two objects for the same memory are equal.
+`UntypedStorage` has bytes, `TypedStorage` elements of a dtype; PyTorch's older classes such as `FloatStorage` make the
+latter. Storages are made on demand (memory/ownership.py finds the owner of an array's memory) and refer only to the
+array that owns the memory: two objects for the same memory are equal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONVERSIONS = {
 
 
 class _Storage:
-    """What both kinds of storage have. `_elements()` is all of the memory as a one-dimensional array."""
+    """Base of both kinds of storage. `_elements()` returns all of the memory as a one-dimensional array."""
 
     _owner: np.ndarray
     is_cuda: bool = False
@@ -44,27 +44,27 @@ class _Storage:
         raise NotImplementedError
 
     def _of_elements(self, array: np.ndarray) -> Self:
-        """A storage of this kind on the memory of an array."""
+        """Return a storage of this kind on the memory of an array."""
         raise NotImplementedError
 
     def untyped(self) -> UntypedStorage:
-        """The same memory, as bytes."""
+        """Return the same memory, as bytes."""
         raise NotImplementedError
 
     def __len__(self) -> int:
         return self._elements().size
 
     def size(self) -> int:
-        """How many elements there are: bytes, of an UntypedStorage."""
+        """Return the number of elements; of bytes, for an UntypedStorage."""
         return len(self)
 
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """Return the number of bytes."""
         start, end = extent(self._owner)
         return end - start
 
     def data_ptr(self) -> int:
-        """The memory address of the first byte."""
+        """Return the memory address of the first byte."""
         return extent(self._owner)[0]
 
     @property
@@ -72,7 +72,7 @@ class _Storage:
         return id(self._owner)
 
     def tolist(self) -> list[Any]:
-        """All elements, as Python numbers."""
+        """Return all elements as Python numbers."""
         found = self._elements()
         return (found.astype(np.float32) if found.dtype.kind == "V" else found).tolist()
 
@@ -89,7 +89,7 @@ class _Storage:
         return object.__sizeof__(self) + self.nbytes()
 
     def _place(self, index: Any) -> int:
-        """A valid index, counted from the start."""
+        """Return a valid index, counted from the start."""
         if not isinstance(index, (int, np.integer)):
             raise TypeError(f"can't index a {type(self).__module__}.{type(self).__name__} with {type(index).__name__}")
         count = len(self)
@@ -123,7 +123,7 @@ class _Storage:
         raise NotImplementedError
 
     def clone(self) -> Self:
-        """A copy with memory of its own."""
+        """Return a copy with memory of its own."""
         return self._of_elements(self._elements().copy())
 
     def __copy__(self) -> Self:
@@ -136,11 +136,11 @@ class _Storage:
         return found
 
     def cpu(self) -> Self:
-        """The storage itself: there is only the CPU."""
+        """Return the storage itself: there is only the CPU."""
         return self
 
     def to(self, *, device: Any, non_blocking: bool = False) -> Self:
-        """The storage itself: there is only the CPU.
+        """Return the storage itself: there is only the CPU.
 
         Args:
             device: the CPU.
@@ -157,19 +157,19 @@ class _Storage:
         return -1
 
     def is_shared(self) -> bool:
-        """False: no memory is shared between processes."""
+        """Return False: no memory is shared between processes."""
         return False
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: there is no accelerator to pin memory for.
+        """Return False: there is no accelerator to pin memory for.
 
         Args:
-            device: which accelerator.
+            device: the accelerator.
         """
         return False
 
     def resizable(self) -> bool:
-        """False: NumPy cannot move memory that arrays look at."""
+        """Return False: NumPy cannot move memory that arrays refer to."""
         return False
 
     def resize_(self, size: int) -> Self:
@@ -248,14 +248,14 @@ class UntypedStorage(_Storage):
 
     @classmethod
     def _of(cls, array: np.ndarray) -> UntypedStorage:
-        """The storage of an array."""
+        """Return the storage of an array."""
         out = cls.__new__(cls)
         out._owner = owner(array)
         return out
 
     @classmethod
     def from_file(cls, filename: str | PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first bytes of a file, mapped into memory.
+        """Return the first bytes of a file, mapped into memory.
 
         Args:
             filename: a path. With `shared`, the file is made or made longer where it is too short.
@@ -274,7 +274,7 @@ class UntypedStorage(_Storage):
         return UntypedStorage._of(array)
 
     def untyped(self) -> UntypedStorage:
-        """The storage itself."""
+        """Return the storage itself."""
         return self
 
     def element_size(self) -> int:
@@ -282,7 +282,7 @@ class UntypedStorage(_Storage):
         return 1
 
     def new(self) -> UntypedStorage:
-        """A storage without bytes."""
+        """Return a storage without bytes."""
         return UntypedStorage()
 
     def __getitem__(self, index: Any) -> Any:
@@ -306,7 +306,7 @@ class UntypedStorage(_Storage):
         self._elements().view(f"V{dtype.itemsize}").byteswap(inplace=True)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the class, or the elements converted to a dtype.
+        """Return the name of the class, or the elements converted to a dtype.
 
         Args:
             dtype: a dtype, a class such as FloatStorage, or its name "torch.FloatStorage".
@@ -372,7 +372,7 @@ class TypedStorage(_Storage):
 
     @classmethod
     def _of(cls, array: np.ndarray, kind: Any) -> TypedStorage:
-        """The storage of an array, as elements of a dtype."""
+        """Return the storage of an array, as elements of a dtype."""
         out = cls.__new__(cls)
         out._owner, out.dtype = owner(array), kind
         return out
@@ -391,7 +391,7 @@ class TypedStorage(_Storage):
         return TypedStorage._of(array, self.dtype)
 
     def untyped(self) -> UntypedStorage:
-        """The same memory, as bytes."""
+        """Return the same memory, as bytes."""
         return UntypedStorage._of(self._owner)
 
     def element_size(self) -> int:
@@ -411,11 +411,11 @@ class TypedStorage(_Storage):
             raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}") from None
 
     def pickle_storage_type(self) -> str:
-        """The name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
+        """Return the name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
         return _class_name(self.dtype)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of PyTorch's class for storages of this dtype, or the elements converted to another.
+        """Return the name of PyTorch's class for storages of this dtype, or the elements converted to another.
 
         Args:
             dtype: a dtype, a class such as FloatStorage, or its name "torch.FloatStorage".
@@ -443,7 +443,7 @@ def _class_name(kind: dtype_class) -> str:
 
 
 def _meant(named: Any) -> dtype_class:
-    """The dtype meant by a dtype, an old class or its name."""
+    """Return the dtype for a dtype, an old class or its name."""
     if isinstance(named, dtype_class):
         return named
     name = (named if isinstance(named, str) else getattr(named, "__name__", "")).rpartition(".")[2]
@@ -466,7 +466,7 @@ class _OldClass(type):
 
 
 def storage_type(name: str) -> Any:
-    """The class of that name, such as "FloatStorage"; None if there is none. "Storage" is that of the default dtype."""
+    """Return the class of that name, such as "FloatStorage", or None. "Storage" is that of the default dtype."""
     if name == "Storage":
         name = _class_name(default.float)
     for kind in ALL:

@@ -8,7 +8,7 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 class _Switch:
-    """What both context managers know of the mode that was before them."""
+    """Base of both context managers: restores the former mode."""
 
     _before: tuple[bool, bool]
 

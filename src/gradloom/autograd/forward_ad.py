@@ -32,7 +32,7 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
 
     @classmethod
     def _make(cls, pair: Iterable[Tensor | None]) -> UnpackedDualTensor:
-        """From an iterable of the two, as named tuples are."""
+        """Return a pair made of an iterable, as named tuples have it."""
         return tuple.__new__(cls, tuple(pair))
 
     def _asdict(self) -> dict[str, Tensor | None]:
@@ -130,7 +130,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def is_level_open() -> bool:
-    """Whether a forward-mode level is open."""
+    """Return whether a forward-mode level is open."""
     return _level[0] >= 0
 
 
@@ -149,7 +149,7 @@ def check_dual(tensor: Tensor, tangent: Tensor) -> None:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal and the tangent (None if it has none) of a tensor.
+    """Return the primal and the tangent (None if it has none) of a tensor.
 
     Args:
         level: the level to read; by default the innermost.
@@ -168,7 +168,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 class Identity(Node):
-    """The node of a tensor that stands for another: a primal that `unpack_dual` gave out, an input of a transform."""
+    """Node of a primal that `unpack_dual` returned, or of an input of a transform: passes gradients on."""
 
     __slots__ = ()
 
@@ -192,7 +192,7 @@ def _check_level(level) -> None:
 
 
 def _primal_view(tensor):
-    """A view for reverse mode, whose tangent is its own affair."""
+    """Return a view in reverse mode, which does not share the tensor's tangent."""
     view = without_tangents(_operators.view_as, tensor, tensor)
     memory = view
     while hasattr(memory, "_physical"):  # a batched tensor
@@ -230,5 +230,5 @@ def set_forward_grad(mode: bool) -> None:
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether this thread's operators make tangents within a level."""
+    """Return whether this thread's operators make tangents within a level."""
     return state.forward_grad

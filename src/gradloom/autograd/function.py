@@ -34,7 +34,7 @@ __all__ = [
 
 
 class FunctionCtx:
-    """What `ctx` offers inside forward, backward and setup_context. It takes any other attribute as well."""
+    """Methods of `ctx` in forward, backward and setup_context. It takes any other attribute as well."""
 
     if TYPE_CHECKING:
         saved_tensors: tuple[Any, ...]
@@ -66,7 +66,7 @@ class FunctionCtx:
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether undefined gradients reach backward as zeros (the default) or as None.
+        """Return whether undefined gradients reach backward as zeros (the default) or as None.
 
         Args:
             value: True for zeros.
@@ -79,7 +79,7 @@ class FunctionCtx:
         self.materialize_grads: bool = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Has no effect and warns: tensors know with which others they share memory."""
+        """Warn, without an effect: shared memory is found without it."""
         import warnings
 
         warnings.warn(
@@ -171,7 +171,7 @@ class BackwardCFunction(FunctionCtx, Node):
         return self._edge_gradients(found)
 
     def _edge_gradients(self, found):
-        """The gradients of the tensor arguments, from what backward returned for all arguments."""
+        """Return the gradients of the tensor arguments, from what backward returned for all arguments."""
         is_tensor = self._is_tensor
         if len(found) > len(is_tensor):
             if any(g is not None for g in found[len(is_tensor) :]):
@@ -349,10 +349,10 @@ class Function(metaclass=FunctionMeta):
 
 
 class InplaceFunction(Function):
-    """A Function whose instances know whether they write in place; kept for code written for PyTorch.
+    """A Function with an attribute for writing in place; kept for code written for PyTorch.
 
     Args:
-        inplace: what `self.inplace` says.
+        inplace: the value of `self.inplace`.
     """
 
     def __init__(self, inplace: bool = False):
@@ -361,15 +361,17 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function of nested arguments, in the style before static methods. It only exists for code that asks whether
-    something is one: instances cannot be called."""
+    """A Function of nested arguments, in the style before static methods.
+
+    It exists for `isinstance` and `issubclass` only: instances cannot be called.
+    """
 
     def forward_extended(self, *input: Any) -> None:
-        """What a subclass defines in place of forward."""
+        """Compute the outputs; a subclass defines it in place of forward."""
         raise NotImplementedError
 
     def backward_extended(self, *grad_output: Any) -> None:
-        """What a subclass defines in place of backward."""
+        """Compute the gradients; a subclass defines it in place of backward."""
         raise NotImplementedError
 
 
@@ -419,17 +421,17 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
 def _by_position(
     forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool
 ) -> tuple[Any, ...]:
-    """All arguments of `Function.apply` by position, since that is how backward numbers their gradients.
+    """Return all arguments of `Function.apply` by position, as backward numbers their gradients.
 
     Args:
-        forward: the method that they are for.
-        args: those that were given by position, without `ctx`.
-        kwargs: those that were given by name.
-        separate: whether there is a setup_context, which sees the defaults of all arguments that were left out. Else
-            those in front of one that is given by name have to be given, and those behind it are left to forward.
+        forward: the method to call.
+        args: the positional arguments, without `ctx`.
+        kwargs: the keyword arguments.
+        separate: whether there is a setup_context, which gets the defaults of omitted arguments. Otherwise arguments
+            before a keyword argument are required, and forward fills in those after it.
 
     Raises:
-        TypeError: for a name that forward does not have, or has after a `*`; and for one given twice or missing.
+        TypeError: for a name that forward does not have, or has after a `*`, and for a duplicate or missing argument.
     """
     import inspect
 

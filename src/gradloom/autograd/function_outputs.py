@@ -1,4 +1,4 @@
-"""What becomes of the results of a custom function's forward: their history, what is saved of them, their tangents."""
+"""Results of a custom function's forward: their history, saved tensors and tangents."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ from ..dispatch.state import FORWARD_AD, disabled_torch_function, state
 
 
 def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: bool) -> tuple:
-    """The results with the node as their history.
+    """Return the results with the node as their history.
 
-    What forward wrote to in place (`mark_dirty`) is returned itself, an input that comes back unchanged as a view of
-    itself, anything that is no tensor as it is.
+    A tensor that forward wrote to (`mark_dirty`) is returned itself, an unchanged input as a view of itself, and
+    anything but a tensor unchanged.
 
     Args:
         ctx: the node.
         inputs: the tensors among the arguments of forward.
-        outputs: what forward returned.
+        outputs: the results of forward.
         records: whether the node is to be the history of the results.
-        separate: whether it was setup_context that marked and saved.
+        separate: whether setup_context marked and saved tensors.
 
     Raises:
-        RuntimeError: for something dirty that is not returned, a leaf that requires grad, or no tensor; and if a view
-            was written to and more than one tensor is returned; for an input that is returned as it is, and that
-            setup_context saves, where the result stands for it.
+        RuntimeError: if a dirty argument is not returned, is a leaf that requires grad, or is not a tensor; if a dirty
+            view is one of several returned tensors; if setup_context saves an input that forward returned unchanged.
     """
     Tensor = _operators.Tensor
     dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs)} if ctx.dirty_tensors is not None else ()
@@ -87,7 +86,7 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
 
 
 def _tuple_of(ctx, name: str) -> tuple:
-    """An attribute that a method of `ctx` sets, and that may have been set without it."""
+    """Return an attribute that a method of `ctx` sets, and that may have been set without it."""
     found = getattr(ctx, name)
     if not isinstance(found, tuple):
         raise RuntimeError(
@@ -123,7 +122,7 @@ def _checked_dirty(ctx, inputs, outputs):
 def _check_write(tensor, outputs: int) -> None:
     """Refuse a write that would break the graph; forward has done it, so that a view's history may be out of date."""
     view = tensor._view
-    if view is None or view.creation == NO_GRAD:  # such a view has no history, whatever its base has
+    if view is None or view.creation == NO_GRAD:  # such a view has no history, even if its base has
         if tensor.requires_grad and (view is not None or tensor.is_leaf):
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
@@ -163,10 +162,10 @@ def _rewrite(out, ctx, edge) -> None:
 
 
 def save_tensors(ctx, outputs: tuple) -> None:
-    """Turn what save_for_backward was given into saved variables; outputs must not hold their own node.
+    """Convert the arguments of save_for_backward to saved variables; a node must not refer to its own outputs.
 
     Raises:
-        TypeError: for what is no tensor.
+        TypeError: for anything but a tensor.
     """
     kept: list = []
     for tensor in _tuple_of(ctx, "to_save"):
@@ -185,13 +184,13 @@ def save_tensors(ctx, outputs: tuple) -> None:
 
 
 def _own_number(ctx, output, nr: int) -> int | None:
-    """Which result of the node a tensor is that is returned and saved; None if its history is another."""
+    """Return the output number of a result that is saved; None if its history is another node."""
     edge = output._edge if output._view is None else gradient_edge(output)
     if edge is None:
         return None
     if edge[0] is ctx:
         return edge[1]  # of one that is returned twice, the last
-    # The history of a view that forward wrote to leads to the node over others, which would hold it as well.
+    # The history of a view that forward wrote to reaches the node through others, which would refer to it as well.
     written = output._view is not None and any(output is t for t in ctx.dirty_tensors or ())
     return nr if written else None
 

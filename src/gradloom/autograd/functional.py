@@ -37,7 +37,7 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The product of a vector with the Jacobian of a function, `v^T J`.
+    """Return the product of a vector with the Jacobian of a function, `v^T J`.
 
     Args:
         func: takes Tensors, returns a Tensor or a tuple of Tensors.
@@ -75,7 +75,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The product of the Jacobian of a function with a vector, `J v`.
+    """Return the product of the Jacobian of a function with a vector, `J v`.
 
     See Note [Forward products by two reverse passes].
 
@@ -116,7 +116,7 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The product of a vector with the Hessian of a function of one value, `v^T H`.
+    """Return the product of a vector with the Hessian of a function of one value, `v^T H`.
 
     Args:
         func: returns a Tensor of one element.
@@ -142,7 +142,7 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The product of the Hessian of a function of one value with a vector, `H v`.
+    """Return the product of the Hessian of a function of one value with a vector, `H v`.
 
     It equals `vhp` where the second derivatives are continuous and takes one more pass.
 
@@ -171,7 +171,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of a function.
+    """Return the Jacobian of a function.
 
     Args:
         func: takes Tensors, returns a Tensor or a tuple of Tensors.
@@ -220,7 +220,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of a function of one value: the Jacobian of its gradient.
+    """Return the Hessian of a function of one value: the Jacobian of its gradient.
 
     Args:
         func: returns a Tensor of one element.
@@ -267,7 +267,7 @@ class _Call:
     """One evaluation of a function at a point.
 
     Attributes:
-        inputs: the point, as tensors of this call's own.
+        inputs: the point, as tensors made for this call.
         single_input, single_output: whether a Tensor was given or returned, rather than a tuple.
     """
 
@@ -282,7 +282,7 @@ class _Call:
         self.single_output = True
 
     def tensors(self, value, what):
-        """A Tensor or tuple of Tensors as a tuple, and whether it was one Tensor."""
+        """Return a Tensor or tuple of Tensors as a tuple, and whether it was one Tensor."""
         if isinstance(value, ops.Tensor):
             return (value,), True
         if not isinstance(value, tuple):
@@ -348,7 +348,7 @@ class _Call:
         return tuple(out)
 
     def rows(self, number, output, vectorize):
-        """The Jacobian of one output with respect to every input."""
+        """Return the Jacobian of one output with respect to every input."""
         if vectorize and output.numel():
             return self._rows_at_once(output)
         rows: list[list] = [[] for _ in self.inputs]
@@ -370,7 +370,7 @@ class _Call:
         )
 
     def _rows_at_once(self, output):
-        """The same in one pass for all unit vectors."""
+        """Return the same in one pass for all unit vectors."""
         found = (None,) * len(self.inputs)
         if output.requires_grad:
             found = _grad(
@@ -407,7 +407,7 @@ class _Call:
         return gradient if self.create_graph else gradient.detach()
 
     def returned(self, tensors, single):
-        """What the caller gets: without its graph unless that was asked for, and as a Tensor if it is one."""
+        """Return a result for the caller: without its graph unless create_graph, and as a Tensor if it is single."""
         found = tensors if self.create_graph else tuple([t.detach() for t in tensors])
         return found[0] if single else found
 
@@ -435,7 +435,7 @@ _INDEPENDENT = {
 
 
 def _first_derivative(name, func, inputs, v, create_graph, strict):
-    """What vhp and hvp begin with: the call, the vector, the value and its gradient, which can be differentiated."""
+    """Return the first steps of vhp and hvp: the call, the vector, the value and its differentiable gradient."""
     call = _Call(name, func, inputs, create_graph, strict)
     v = _vector(
         v,
@@ -470,7 +470,7 @@ def _check_strategy(strategy):
 
 
 def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """The unit vectors of the space of several tensors together, cut into the tensors' parts.
+    """Return the unit vectors of the space of several tensors together, cut into the tensors' parts.
 
     Args:
         tensors: whose dtypes the parts have.
@@ -498,7 +498,7 @@ def _zeros_with_grad(tensors):
 
 
 def _vector(v, like, single, message, name):
-    """The vector of a product as a tuple, checked against the tensors that it multiplies."""
+    """Return the vector of a product as a tuple, checked against the tensors that it multiplies."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(message)
@@ -522,13 +522,13 @@ def _vector(v, like, single, message, name):
 
 
 def _units(like):
-    """The unit vectors of the space of a tensor's elements, one after the other along a new first dimension."""
+    """Return the unit vectors of the space of a tensor's elements, one after the other along a new first dimension."""
     count = like.numel()
     return ops.eye(count, dtype=like.dtype).view((count, *like.shape))
 
 
 def _by_columns(func, inputs, strict, vectorize):
-    """The Jacobian by forward mode: for each input, one pass for all of its elements."""
+    """Return the Jacobian by forward mode: for each input, one pass for all of its elements."""
     from .forward_ad import dual_level, make_dual, unpack_dual
 
     if strict:

@@ -1,8 +1,8 @@
 """Grad modes: no_grad, enable_grad, set_grad_enabled, inference_mode; context managers and decorators.
 
 Note [Grad modes]
-A mode is bits of the thread's flags, and leaving a block puts back the bits that were there before. Inference mode
-keeps GRAD_OFF set whatever is asked for inside it, so that operators need to look at one bit only.
+A mode is bits of the thread's flags, and leaving a block restores the former bits. Inference mode keeps GRAD_OFF set
+even if enable_grad is entered inside, so that operators test one bit only.
 
 As in PyTorch, decorating a generator function lets the mode hold while the generator runs, not in its consumer;
 decorating a coroutine function or an asynchronous generator has no effect on its body, which runs after the call.
@@ -73,7 +73,7 @@ class _DecoratorContextManager:
         return call  # type: ignore[return-value]
 
     def _wrap_generator(self, function):
-        """The mode holds while the generator runs, and not in its consumer between two items."""
+        """Wrap a generator function: the mode is on while the generator runs, not in its consumer between items."""
 
         @functools.wraps(function)
         def call(*args, **kwargs):
@@ -122,7 +122,7 @@ def _recorded_before(self: Any) -> bool:
 
 
 class no_grad(_DecoratorContextManager):
-    """Nothing computed inside is recorded."""
+    """Disable recording inside the block or the decorated function."""
 
     _before = GRAD_OFF  # until it is entered
     prev = property(_recorded_before, doc="Whether operators recorded history when the block was entered.")
@@ -156,7 +156,7 @@ class untracked(no_grad):
 
 
 class enable_grad(no_grad):
-    """What is computed inside is recorded, even within no_grad; not within inference_mode."""
+    """Enable recording inside the block or the decorated function, even within no_grad; not within inference_mode."""
 
     def __enter__(self) -> None:
         self._before = state.flags & _GRAD
@@ -233,27 +233,27 @@ class inference_mode(_DecoratorContextManager):
 
 
 def _forward_mode() -> int:
-    """The bit that lets operators make tangents, if a forward-mode level is open."""
+    """Return the bit that lets operators make tangents, if a forward-mode level is open."""
     from .forward_ad import is_level_open
 
     return FORWARD_AD if is_level_open() else 0
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators record history in this thread (in inference mode: whether that was asked for)."""
+    """Return whether operators record history in this thread (in inference mode: whether enable_grad is on)."""
     return state.flags & _GRAD != GRAD_OFF
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in inference mode."""
+    """Return whether this thread is in inference mode."""
     return bool(state.flags & INFERENCE)
 
 
 class set_multithreading_enabled(_DecoratorContextManager):
-    """Say whether backward may use several threads: at once, or for the length of a `with` block.
+    """Set whether backward may use several threads: at once, or for the length of a `with` block.
 
-    Kept for programs written for PyTorch, and told by `is_multithreading_enabled`. Backward always runs in the thread
-    that calls it: there is one device.
+    Kept for programs written for PyTorch; `is_multithreading_enabled` returns it. Backward always runs in the calling
+    thread: there is one device.
 
     Args:
         mode: bool.
@@ -282,7 +282,7 @@ class set_multithreading_enabled(_DecoratorContextManager):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` said in this thread; True if nothing."""
+    """Return the value of `set_multithreading_enabled` in this thread; True at first."""
     return state.multithreading
 
 
@@ -316,13 +316,13 @@ class _ThreadSwitch(_DecoratorContextManager):
 
 
 class enforce_grad_layout_policy(_ThreadSwitch):
-    """Whether a leaf's first gradient is copied if its memory is laid out in another way than the leaf's.
+    """Set whether a leaf's first gradient is copied if its memory layout differs from the leaf's.
 
     Args:
-        enable: True, which is how it is by default, or False: then a gradient that nobody else holds is kept as it is.
+        enable: True (the default), or False: then a gradient without other references is kept as it is.
 
     Raises:
-        TypeError: if it is no bool.
+        TypeError: if it is not a bool.
     """
 
     _attribute = "grad_layout"
@@ -332,14 +332,13 @@ class enforce_grad_layout_policy(_ThreadSwitch):
 
 
 class _force_original_view_tracking(_ThreadSwitch):
-    """Kept for programs written for PyTorch, and told by autograd.is_view_replay_enabled; see
-    _C._set_view_replay_enabled.
+    """Set the value of autograd.is_view_replay_enabled, without an effect; see _C._set_view_replay_enabled.
 
     Args:
-        mode: a bool.
+        mode: the value.
 
     Raises:
-        TypeError: if it is none.
+        TypeError: if it is not a bool.
     """
 
     _attribute = "view_replay"
@@ -391,5 +390,5 @@ def _exit_inference_mode(mode: inference_mode) -> None:
 
 
 def is_view_replay_enabled() -> bool:
-    """What _force_original_view_tracking was told."""
+    """Return the value of _force_original_view_tracking."""
     return state.view_replay

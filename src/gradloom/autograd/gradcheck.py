@@ -130,7 +130,7 @@ class _Check(Jacobians):
         self.atol, self.rtol, self.fast = atol, rtol, fast
 
     def has_outputs(self) -> bool:
-        """Whether some output depends on the inputs; where none does, that the differences are zero, too."""
+        """Return whether some output depends on the inputs; where none does, that the differences are zero, too."""
         outputs = self.outputs()
         if not outputs:
             self._expect_constant()
@@ -302,7 +302,7 @@ class _Check(Jacobians):
                     )
 
     def _check_undefined_tangents(self):
-        """An input without tangent must count as one whose tangent is zero."""
+        """Return an input without tangent must count as one whose tangent is zero."""
         if len(self.positions) < 2:
             return
         for i in self.positions:
@@ -394,7 +394,7 @@ class _Check(Jacobians):
 
 
 def _undefined(output):
-    """The output behind a node that swallows its gradient."""
+    """Return the output behind a node that swallows its gradient."""
     node = object.__new__(UndefinedGrad)
     node.next_edges = (output._edge or gradient_edge(output),)
     node.sequence_nr = next_sequence_nr()

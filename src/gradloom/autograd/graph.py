@@ -1,5 +1,4 @@
-"""gradloom.autograd.graph: the backward graph itself, as in torch.autograd.graph: its nodes and edges, hooks on several
-gradients at once, and what nodes keep for backward."""
+"""gradloom.autograd.graph: nodes and edges of the backward graph, hooks on several gradients and on saved tensors."""
 
 from __future__ import annotations
 
@@ -37,13 +36,12 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """An edge of the backward graph: stands for a tensor among the roots and inputs of `backward` and `grad`, without
-    holding its memory.
+    """An edge of the backward graph: a root or input of `backward` and `grad` that keeps no tensor's memory alive.
 
     Args:
         node: the node that the gradient flows into.
-        output_nr: which output of the forward operator it is the gradient of.
-        ownership_token: PyTorch's; not needed here, where an edge owns its node.
+        output_nr: the output of the forward operator whose gradient it is.
+        ownership_token: PyTorch's; not needed, because an edge refers to its node.
     """
 
     node: Node
@@ -56,7 +54,7 @@ def _engine_run_backward(tensors, *args, **kwargs):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge along which the gradient of `tensor` flows; for a leaf, that of its AccumulateGrad.
+    """Return the edge along which the gradient of `tensor` flows; for a leaf, that of its AccumulateGrad.
 
     Raises:
         RuntimeError: if the tensor does not require grad.
@@ -68,7 +66,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
-    """The node into which a tensor's gradient flows: its grad_fn or, for a leaf, its AccumulateGrad.
+    """Return the node into which a tensor's gradient flows: its grad_fn or, for a leaf, its AccumulateGrad.
 
     Args:
         tensor: a Tensor or a GradientEdge.
@@ -116,7 +114,7 @@ def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable
 
 
 def _in_short(grad: Tensor | None) -> str:
-    """A gradient as `f32[2, 3]`."""
+    """Return a gradient as `f32[2, 3]`."""
     if grad is None:
         return "None"
     numpy_type = grad._array.dtype
@@ -128,7 +126,7 @@ def _in_short(grad: Tensor | None) -> str:
 
 
 class _MultiHandle(RemovableHandle):
-    """Removes all the hooks that stand for one."""
+    """Handle of a hook on several tensors."""
 
     def __init__(self, handles: Any) -> Any:
         self.handles = tuple(handles)
@@ -191,7 +189,7 @@ def _first_of_each_pass(fn):
 
 
 def _all_of_each_pass(fn, nodes):
-    """Collects the gradients in the notes of the pass that computes them, so that passes do not meet."""
+    """Return a function that makes hooks which collect the gradients of each pass separately."""
     key, lock = object(), Lock()
 
     def collector(index):
@@ -250,13 +248,13 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A `with` block in which saved tensors wait for backward in the memory of the CPU.
+    """A `with` block in which saved tensors are kept in the memory of the CPU.
 
-    Every tensor is in that memory here, so nothing is copied; programs that use it run unchanged.
+    All tensors are there, so nothing is copied.
 
     Args:
-        pin_memory: taken and without effect: there is no other device that would read pinned memory.
-        device_type: taken and without effect.
+        pin_memory: has no effect.
+        device_type: has no effect.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -267,11 +265,11 @@ class disable_saved_tensors_hooks:
     """A `with` block (or a decorator) within which entering `saved_tensors_hooks` is an error.
 
     Args:
-        error_message: what the RuntimeError says.
+        error_message: the message of the RuntimeError.
 
     Raises:
-        RuntimeError: with that message, if hooks are in force when the block is entered.
-        TypeError: if the message is no str.
+        RuntimeError: with that message, if hooks are active when the block is entered.
+        TypeError: if the message is not a str.
     """
 
     def __init__(self, error_message: str) -> None:
@@ -301,17 +299,17 @@ class disable_saved_tensors_hooks:
 
 
 class _Copy:
-    """A saved tensor's values as they were; held by the nodes that saved it."""
+    """A copy of a saved tensor's values, which the nodes that saved it share."""
 
     __slots__ = ("tensor", "counter", "__weakref__")
 
     def __init__(self, tensor, counter):
         self.tensor = tensor
-        self.counter = counter  # held, so that no other counter gets its id while the copy is known by it
+        self.counter = counter  # kept alive, because its id is part of the copy's key
 
 
 class _AllowMutationOnSavedContext:
-    """What `allow_mutation_on_saved_tensors` gives: the copies that were made in its block."""
+    """The copies made in a block of `allow_mutation_on_saved_tensors`."""
 
     def __init__(self) -> None:
         # (identity of the version counter, version, geometry) -> copy: a tensor that many nodes save is copied once.

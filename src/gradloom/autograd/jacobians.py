@@ -42,7 +42,7 @@ def check_inputs(inputs: tuple) -> None:
 
 
 def check_outputs(outputs: tuple) -> None:
-    """Refuse an output that is no tensor, with an AttributeError."""
+    """Raise AttributeError for an output that is not a tensor."""
     for i, output in enumerate(outputs):
         if not isinstance(output, _operators.Tensor):
             raise AttributeError(
@@ -87,17 +87,17 @@ class Jacobians:
             )
 
     def outputs(self) -> list:
-        """The differentiable outputs, with their history.
+        """Return the differentiable outputs, with their history.
 
         Raises:
-            AttributeError: for an output that is no tensor.
+            AttributeError: for an output that is not a tensor.
         """
         found = as_tuple(self.func(*self.inputs))
         check_outputs(found)
         return [o for o in found if is_differentiable(o)]
 
     def values(self) -> list[np.ndarray]:
-        """The arrays of the outputs that may be differentiable, copied."""
+        """Return the arrays of the outputs that may be differentiable, copied."""
         found = [o for o in as_tuple(self.func(*self.inputs)) if isinstance(o, _operators.Tensor)]
         return [np.array(o._array) for o in found if o._array.dtype.kind in "fcV"]
 
@@ -206,7 +206,7 @@ class Jacobians:
             )
 
     def jvp(self, i, tangent):
-        """The same as arrays, for a tangent that is an array."""
+        """Return the same as arrays, for a tangent that is an array."""
         return [np.array(t._array) for t in self.tangents_along(i, _operators.wrap(tangent))]
 
     def forward_jacobians(self, i, x):
@@ -229,9 +229,9 @@ class Jacobians:
 
 
 class Place(NamedTuple):
-    """Which Jacobian it is: of which output with respect to which input, in which mode.
+    """Identifies a Jacobian: of output `k` with respect to input `i`, in forward or reverse mode.
 
-    `part` is None, 0 or 1: of complex inputs (forward mode) or outputs (reverse mode), the real or the imaginary part.
+    `part` is None, or 0 or 1 for the real or imaginary part of complex inputs (forward mode) or outputs (reverse mode).
     """
 
     k: int
@@ -243,7 +243,7 @@ class Place(NamedTuple):
 
 
 def close(found, expected, rtol: float, atol: float) -> bool:
-    """Whether two Jacobians, or projections of them, agree; NaN agrees with nothing."""
+    """Return whether two Jacobians, or projections of them, agree; NaN agrees with nothing."""
     with np.errstate(all="ignore"):
         return bool(np.allclose(found, expected, rtol, atol))
 
@@ -269,7 +269,7 @@ def fast_report(
     numerical: np.ndarray[Any, Any],
     agree: bool,
 ) -> str:
-    """The projections that differ, and the Jacobians themselves, which may agree."""
+    """Return the projections that differ, and the Jacobians themselves, which may agree."""
     text = (
         f"{_head(place)}numerical:{expected}\nanalytical:{found}\n"
         "These are projections of the Jacobians on random vectors, as fast mode compares them. "

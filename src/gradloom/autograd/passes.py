@@ -137,7 +137,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The derivative of the sum of `outputs` (each times its `grad_outputs`) with respect to each of `inputs`.
+    """Return the derivative of the sum of `outputs` (each times its `grad_outputs`) with respect to each of `inputs`.
 
     Args:
         outputs: a Tensor or a sequence of them (or GradientEdges).
@@ -204,7 +204,7 @@ def grad(
 
 
 def _grad_within_vmap(outputs, inputs, vectors, retain_graph, create_graph, allow_unused, materialize_grads):
-    """The gradients if outputs or inputs are batched, else None."""
+    """Return the gradients if outputs or inputs are batched, else None."""
     if not late.any_batched(outputs, inputs):
         return None
     vectors = None if vectors is None else as_tuple(vectors)
@@ -221,7 +221,7 @@ def _grad_within_vmap(outputs, inputs, vectors, retain_graph, create_graph, allo
 
 
 def _inputs_of_grad(inputs):
-    """The inputs of `grad` as a tuple, and their keys if they came in a dict."""
+    """Return the inputs of `grad` as a tuple, and their keys if they came in a dict."""
     names = None
     if isinstance(inputs, dict):
         names, inputs = tuple(inputs), tuple(inputs.values())
@@ -235,7 +235,7 @@ def _inputs_of_grad(inputs):
 def _grad_batched(
     outputs: tuple, inputs: tuple, vectors: tuple, *, retain_graph, create_graph, allow_unused, materialize_grads
 ) -> tuple:
-    """The gradients of `inputs` for every vector, along a new first dimension.
+    """Return the gradients of `inputs` for every vector, along a new first dimension.
 
     Args:
         outputs, inputs: as for `grad`, as tuples.

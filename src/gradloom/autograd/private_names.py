@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def _is_checkpoint_valid() -> bool:
-    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    """Return whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
     return engine.is_checkpoint_valid()
 
 
 def _make_grads(
     outputs: Sequence[Any], grads: Sequence[Tensor | None], is_grads_batched: bool = False
 ) -> tuple[Tensor | None, ...]:
-    """A gradient for each output to start a backward pass from.
+    """Return a gradient for each output to start a backward pass from.
 
     Args:
         outputs: Tensors or GradientEdges.
@@ -57,7 +57,7 @@ def _make_grads(
 
 
 def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Size, Size]:
-    """The shapes of an output and of its gradient, without the dimension that vmap goes over.
+    """Return the shapes of an output and of its gradient, without the dimension that vmap goes over.
 
     Args:
         output: a Tensor or a GradientEdge.
@@ -73,7 +73,7 @@ def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple
 def _tensor_or_tensors_to_tuple(
     tensors: Tensor | Sequence[Tensor | None] | None, length: int
 ) -> tuple[Tensor | None, ...]:
-    """A tuple of one Tensor, of several, or of as many None as asked for.
+    """Return a tuple of one Tensor, of several, or of as many None as asked for.
 
     Args:
         tensors: a Tensor, a sequence of them, or None.
@@ -85,7 +85,7 @@ def _tensor_or_tensors_to_tuple(
 
 
 def _get_sequence_nr() -> int:
-    """The sequence number that the next node will get."""
+    """Return the sequence number that the next node will get."""
     return next_sequence_nr()
 
 

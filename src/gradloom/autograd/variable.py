@@ -15,7 +15,7 @@ __all__ = ["Variable", "VariableMeta"]
 
 
 class ImperativeEngine:
-    """What code written for PyTorch reaches as `Variable._execution_engine`."""
+    """The engine as code written for PyTorch uses it: `Variable._execution_engine`."""
 
     queue_callback = staticmethod(engine.queue_callback)
     is_checkpoint_valid = staticmethod(engine.is_checkpoint_valid)
@@ -24,7 +24,7 @@ class ImperativeEngine:
     def run_backward(
         tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False
     ):
-        """`autograd.backward` if accumulate_grad, else `autograd.grad`, in the words of PyTorch's engine.
+        """Run `autograd.backward` if accumulate_grad, else `autograd.grad`, with the arguments of PyTorch's engine.
 
         Returns:
             The gradients of `inputs`; an empty tuple if they were accumulated.
@@ -45,7 +45,7 @@ class VariableMeta(type):
         return isinstance(instance, _operators.Tensor)
 
     def __call__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: object = None) -> Tensor:
-        """A Tensor on the memory of `data`, without its history.
+        """Return a Tensor on the memory of `data`, without its history.
 
         Args:
             data: a Tensor; an empty one if not given.
@@ -69,6 +69,6 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """PyTorch's old name for a tensor that autograd knows; `Variable(t)` is `t` without history."""
+    """PyTorch's old name for Tensor; `Variable(t)` is `t` without history."""
 
     _execution_engine = ImperativeEngine()

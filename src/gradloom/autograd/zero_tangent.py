@@ -1,11 +1,10 @@
-"""Zeros that stand for a tangent that is not there.
+"""Zeros in place of a missing tangent.
 
 Note [Zero tangents]
-Of two inputs of a product, one may have a tangent and the other not. The formula `self_t * other_p + self_p * other_t`
-then gets zeros for the one that is missing; but zero times infinity is NaN, and a derivative that does not exist must
-not spoil one that does. So these zeros are of a class of their own, which answers calls (Note [Interception]): a
-product or quotient of nothing is nothing, and a sum with nothing is the other summand. Anything else sees ordinary
-zeros. No user sees one, as a result's tangent is made an ordinary tensor when it is set.
+One input of a product may have a tangent and the other not. The formula `self_t * other_p + self_p * other_t` then gets
+zeros for the missing one. But zero times infinity is NaN, which would spoil the existing tangent. So these zeros are of
+a class that overrides operators (Note [Interception]): a product or quotient of such zeros is such zeros, and a sum
+with them is the other summand. All other operators see ordinary zeros. A result's tangent is always an ordinary tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MANY = 4096  # elements from which on zeros are one number read again and again
 
 
 class ZeroTensor(Tensor):
-    """Zeros that are known to be; see Note [Zero tangents]. `_array` holds them for whoever reads it."""
+    """A tensor known to be zero; see Note [Zero tangents]. `_array` has the zeros."""
 
     __module__ = "gradloom"
     __torch_function__: Any = disabled_torch_function  # results are ordinary tensors, but where a rule says so
@@ -40,7 +39,7 @@ class ZeroTensor(Tensor):
 
 
 def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
-    """Zeros of a shape and NumPy dtype that operators know to be zeros."""
+    """Return a ZeroTensor of a shape and NumPy dtype."""
     interception.register(interception.ZEROS, _answer)
     out = object.__new__(ZeroTensor)
     out._array, out._edge, out._vc = _zeros(shape, numpy_type), NO_EDGE, None
@@ -113,7 +112,7 @@ def _like_result(operation, *args):
 
 
 def _empty_like(value):
-    """A number of a tensor's dtype in its place; it has dimensions if the tensor has, which matters to promotion."""
+    """Return ones of a tensor's dtype and number of dimensions, which decide type promotion."""
     if not isinstance(value, Tensor):
         return value
     out = _operators.wrap(np.ones((1,) * value._array.ndim, value._array.dtype))
@@ -172,7 +171,7 @@ _RULES = {
 
 
 def _efficientzerotensor(*size, dtype=None, device=None, requires_grad: bool = False) -> ZeroTensor:
-    """Zeros that operators know to be zeros, under PyTorch's name.
+    """Return a ZeroTensor; PyTorch's name.
 
     Args:
         size: ints, or one sequence of them.

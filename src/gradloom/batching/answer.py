@@ -1,4 +1,4 @@
-"""From an operator's call to its batching rule. See Note [Batching]."""
+"""Handling of intercepted calls within vmap: find the operator's batching rule and call it. See Note [Batching]."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .tensor import innermost
 
 
 def answer(intercepted: Intercepted) -> Any:
-    """What a call of an operator means within vmap.
+    """Run an intercepted call by its batching rule.
 
     Args:
         intercepted: the call.
 
     Returns:
-        Its result, or NotImplemented if no argument is batched and vmap has nothing to say.
+        Its result; NotImplemented if vmap does not apply to it.
 
     Raises:
-        RuntimeError: for what cannot be done for a batch.
+        RuntimeError: for calls that are impossible for a batch.
     """
     wrapper, args = intercepted.wrapper, intercepted.args
     level = innermost(args)
@@ -61,7 +61,7 @@ def answer(intercepted: Intercepted) -> Any:
 
 
 def _unknown(wrapper: Any, args: tuple[Any, ...]) -> Operator:
-    """An operator that no table has: it is called for each example."""
+    """Return the description of an operator without a rule, which runs for each batch element."""
 
     def kind(value: Any) -> str:
         if isinstance(value, Tensor):

@@ -17,19 +17,19 @@ TENSOR, OPTIONAL, LIST, OPTIONAL_LIST = "Tensor", "Tensor?", "Tensor[]", "Tensor
 
 
 class Parameter(NamedTuple):
-    """A parameter of an operator; `kind` is '' for what is no tensor."""
+    """A parameter of an operator; `kind` is '' unless it takes tensors."""
 
     name: str
     kind: str
 
 
 class Operator(NamedTuple):
-    """What generated/batching.py says of a wrapper.
+    """A wrapper's entry in generated/batching.py.
 
     Attributes:
         name: of the operator, as `add.Tensor`.
         rule: the name of its batching rule.
-        arguments: what the rule is told: names of parameters, or numbers.
+        arguments: the rule's arguments: names of parameters, or numbers.
         parameters: those of the wrapper.
         promotes: the tensor parameters that type promotion brings to one dtype.
         writes: whether the first argument is written to.
@@ -45,7 +45,7 @@ class Operator(NamedTuple):
 
 @lru_cache(4096)  # more than there are wrappers
 def operator_of(wrapper: Any) -> Operator | None:
-    """What is known of a wrapper; None for one that no table has, as of operators that are made at run time."""
+    """Return a wrapper's entry; None for one without, such as an operator defined at run time."""
     package, _, family = wrapper.__module__.partition(".variable_type.")
     if not family:
         return None
@@ -70,7 +70,7 @@ def operator_of(wrapper: Any) -> Operator | None:
 
 
 def is_inplace(name: str) -> bool:
-    """Whether an operator writes to its first argument, by its name."""
+    """Return whether an operator writes to its first argument, by its name."""
     base = name.partition(".")[0]
     return base.endswith("_") and not base.endswith("__")
 
@@ -106,7 +106,7 @@ class Call:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the rule is told."""
+        """The rule's arguments."""
         return self.operator.arguments
 
     @property
@@ -124,22 +124,22 @@ class Call:
         return self.operator.parameters[0].name
 
     def is_batched(self, name: str) -> bool:
-        """Whether an argument is batched at this level."""
+        """Return whether an argument is batched at this level."""
         value = self.values.get(name)
         return value.__class__ is BatchedTensor and value._batch is self.level
 
     def bare(self, name: str) -> Any:
-        """An argument without this level: the physical tensor of a batched one, and any other as it is."""
+        """Return an argument without this level: the physical tensor of a batched one, and any other as it is."""
         value: Any = self.values.get(name)
         return value._physical if self.is_batched(name) else value
 
     def physical(self, name: str) -> Any:
-        """The physical tensor of an argument, expanded if it is not batched; None for None."""
+        """Return the physical tensor of an argument, expanded if it is not batched; None for None."""
         value = self.values.get(name)
         return None if value is None else physical_at(value, self.level)
 
     def rank(self, name: str) -> int:
-        """The number of dimensions of one example."""
+        """Return the number of dimensions of one batch element."""
         return self.values[name]._array.ndim
 
     def invoke(self, changes: dict[str, Any] | None = None, wrapper: Any = None) -> Any:
@@ -161,8 +161,10 @@ class Call:
         return result
 
     def promoted(self) -> dict[str, Any]:
-        """Replacements for the tensors that type promotion would convert, by what it says of single examples: physical
-        tensors have a dimension more, which counts in it."""
+        """Return converted tensors where type promotion would convert those of one batch element.
+
+        Promotion of the physical tensors would differ, because they have one more dimension.
+        """
         names = [n for n in self.operator.promotes if isinstance(self.values.get(n), Tensor)]
         found = [self.values[n] for n in names]
         kinds = {t._array.dtype for t in found}

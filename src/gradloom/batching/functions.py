@@ -1,10 +1,10 @@
-"""Custom autograd Functions within vmap: by their own rule, or by one that is generated.
+"""Custom autograd Functions within vmap: by their own rule or a generated one.
 
 Note [Generated rules]
-`generate_vmap_rule = True` says that forward and backward are made of operators that vmap can batch. The Function is
-then applied to physical tensors by another one, whose forward calls the user's on batched tensors, and whose backward
-the user's backward. What the user keeps on `ctx` is kept without its batch and gets it back when it is asked for, at a
-level of the backward pass's own: by then, the vmap has mostly returned.
+`generate_vmap_rule = True` declares that forward and backward consist of operators that vmap can batch. Another
+Function then applies it to physical tensors: its forward calls the user's forward on batched tensors, and its backward
+the user's backward. Values on `ctx` are kept without their batch. When they are read they are batched again, at a new
+level of the backward pass, because the vmap has usually returned by then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extend
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told: how many examples there are, and what vmap does about random numbers."""
+    """Argument `info` of a `vmap` staticmethod: the number of batch elements, and vmap's randomness."""
 
     batch_size: int
     randomness: str
@@ -75,17 +75,17 @@ def _is_at(value: Any, level: Level) -> bool:
 
 
 def _where(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
-    """For each value, whether it is batched at the level; for a list, tuple or dict, the same with such answers."""
+    """Return, for each value, whether it is batched at the level; for a list, tuple or dict, one with such bools."""
     return tuple([tree_map(lambda v: _is_at(v, level), value) for value in values])
 
 
 def _unbatched(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
-    """The values, and those in lists, tuples and dicts, without the level."""
+    """Return the values, and those in lists, tuples and dicts, without the level."""
     return tuple([tree_map(lambda v: v._physical if _is_at(v, level) else v, value) for value in values])
 
 
 def _batched(values: Iterable[Any], level: Level, where: tuple[Any, ...]) -> list[Any]:
-    """The reverse of `_unbatched`, with what `_where` said; None stands for itself wherever it stands."""
+    """Batch values again: the reverse of `_unbatched`, where `where` is the result of `_where`. None stays None."""
     found = []
     for value, which in zip(values, where, strict=True):
         if which is True:
@@ -127,10 +127,10 @@ def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) 
 
 
 def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> Any:
-    """What the function given to register_vmap makes of a call.
+    """Run a call by the function given to register_vmap.
 
     Args:
-        operator: what computes the operator; it has the function as `vmap_rule`.
+        operator: the library operator, which has the function as `vmap_rule`.
         args: all arguments in the order of the schema.
         level: that of the innermost vmap that maps one of them.
     """
@@ -173,7 +173,7 @@ class _Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was kept."""
+        """The tensors kept by save_for_backward or save_for_forward."""
         found: tuple[Any, ...] = self.__dict__["_saved"] if "_saved" in self.__dict__ else self._saved_for_forward
         return found
 
@@ -186,12 +186,12 @@ class _Context:
         self._outer.mark_non_differentiable(*[self._names.get(id(t), t) for t in tensors])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether undefined gradients come to backward as zeros."""
+        """Return whether undefined gradients come to backward as zeros."""
         self._outer.set_materialize_grads(value)
 
 
 def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
-    """What a context holds, without the level."""
+    """Return the attributes of a context, unbatched at the level."""
     return {
         name: tree_map(lambda v: _Physical(v._physical) if _is_at(v, level) else v, value)
         for name, value in values.items()
@@ -200,7 +200,7 @@ def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
 
 
 def _restored(ctx: Any, level: Level) -> _Context:
-    """The user's context, with its tensors batched at another level."""
+    """Return the user's context, with its tensors batched at another level."""
     found = _Context(ctx, {})
     saved = list(ctx.saved_tensors)
     for name, value in ctx.kept.items():
@@ -294,7 +294,7 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
 
 
 def _gradient(grad: Any, level: Level, was_batched: Any) -> Any:
-    """The gradient of a physical input: that of an input which all examples share is the sum of theirs."""
+    """Return the gradient of a physical input: that of an input which all batch elements share is the sum of theirs."""
     if grad is None or not isinstance(grad, Tensor):
         return grad
     if was_batched is True:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def any_batched(*groups: Any) -> bool:
-    """Whether a tensor among these sequences is batched."""
+    """Return whether a tensor among these sequences is batched."""
     return any(t.__class__ is BatchedTensor for group in groups if group is not None for t in group)
 
 
@@ -56,7 +56,7 @@ def grad_of_batched(
 
 
 def _bottom(tensor: Any) -> Any:
-    """The physical tensor below all levels."""
+    """Return the physical tensor below all levels."""
     while tensor.__class__ is BatchedTensor:
         tensor = tensor._physical
     return tensor
@@ -66,7 +66,7 @@ def check_backward() -> None:
     """Refuse `backward()` within vmap.
 
     Raises:
-        RuntimeError: always; `.grad` of a tensor outside could not hold a gradient for each example.
+        RuntimeError: always; `.grad` of a tensor outside has no room for a gradient of each batch element.
     """
     if state.batching:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Which vmaps are running in this thread."""
+"""Levels: the vmaps that are running in this thread."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Level:
 
     Attributes:
         number: rises with each vmap, so that it is greater than that of every vmap around it.
-        depth: how many vmaps are around it, and one more.
-        size: how many examples there are.
+        depth: its nesting depth, from 1.
+        size: the number of batch elements.
         randomness: 'error', 'different' or 'same'.
         alive: whether it is still running.
     """
@@ -35,8 +35,9 @@ class Level:
 
 
 class running:
-    """A `with` block in which a level is the innermost. Operators without batched arguments are intercepted, too: those
-    that make random numbers are the level's affair."""
+    """A `with` block in which a level is the innermost.
+
+    Operators without batched arguments are intercepted, too, because the level decides about random numbers."""
 
     __slots__ = ("level", "before")
 

@@ -1,4 +1,4 @@
-"""vmap: a function of one example becomes a function of a batch."""
+"""vmap: turns a function of one batch element into a function of a batch."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that calls `func` for every example of a batch at once.
+    """Return a function that calls `func` for all elements of a batch at once.
 
-    `func` is called a single time, with tensors that look like one example; each operator computes all of them.
+    `func` is called once, with tensors of the shape of one batch element; each operator computes all of them.
 
     Args:
         func: takes and returns Tensors, in any nesting of containers.
-        in_dims: the dimension of each input that runs over the examples, an int (negative counts from the end), or None
-            for what is the same in all of them; one for all inputs, or a tuple with the structure of the inputs, in
-            which one may stand for a whole container. Keyword arguments are the same in all examples.
-        out_dims: where that dimension is put in each output, likewise; None for what is the same in all examples.
-        randomness: what operators that draw do: 'error', 'different' numbers for each example, or the 'same'.
-        chunk_size: how many examples are computed at once, to save memory; all by default.
+        in_dims: the batch dimension of each input, an int (negative counts from the end), or None for an input that all
+            batch elements share; one for all inputs, or a tuple with the structure of the inputs, in which one value
+            may apply to a whole container. All batch elements share keyword arguments.
+        out_dims: the position of the batch dimension in each output, likewise; None for one that is the same in all.
+        randomness: for operators that draw: 'error', 'different' numbers for each batch element, or the 'same'.
+        chunk_size: number of batch elements computed at once, to save memory; all by default.
 
     Returns:
-        A function with the arguments of `func`, whose outputs have a dimension more.
+        A function with the arguments of `func`, whose outputs have one more dimension.
 
     Raises:
-        RuntimeError: for another `randomness`; when called, for what depends on the values of one example (`item()`,
-            `if x > 0`, boolean masks).
+        RuntimeError: for another `randomness`; when called, for anything that depends on the values of one batch
+            element (`item()`, `if x > 0`, boolean masks).
         ValueError: if in_dims or out_dims do not fit, or the sizes of the batch differ.
 
     Example:
@@ -76,9 +76,9 @@ class _Inputs:
     """The arguments of a call, flattened.
 
     Attributes:
-        leaves, dims: what is passed, and the dimension that runs over the examples, None where there is none.
+        leaves, dims: what is passed, and the dimension that runs over the batch elements, None where there is none.
         spec: the structure of (args, kwargs).
-        size: how many examples there are.
+        size: how many batch elements there are.
     """
 
     def __init__(self, name: str, in_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class _Inputs:
 
 
 def _run(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str) -> Any:
-    """One call of the function, with all examples."""
+    """Call the function once, for all batch elements."""
     found, dims, spec = _mapped(func, name, inputs, leaves, size, out_dims, randomness)
     return tree_unflatten([_at(leaf, dim) for leaf, dim in zip(found, dims, strict=True)], spec)
 
@@ -148,7 +148,7 @@ def _run(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, ou
 def _mapped(
     func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str
 ) -> tuple[list[Any], list[int | None], TreeSpec]:
-    """The outputs with the examples along dimension 0, where they are to be put, and the structure."""
+    """Return the outputs with the batch elements along dimension 0, where they are to be put, and the structure."""
     register(VMAP, answer)
     with running(Level(size, randomness)) as level:
         given = [
@@ -186,7 +186,7 @@ def _is_dims(value: Any) -> bool:
 
 
 def _unwrapped(name: str, leaf: Any, dim: int | None, level: Level) -> Any:
-    """An output without the level, the examples along dimension 0."""
+    """Return an output without the level, the batch elements along dimension 0."""
     own = leaf.__class__ is BatchedTensor and leaf._batch is level
     if dim is None:
         if own:
@@ -207,7 +207,7 @@ def _at(leaf: Any, dim: int | None) -> Any:
 
 
 def _in_chunks(func: Any, name: str, inputs: _Inputs, out_dims: Any, randomness: str, chunk_size: int) -> Any:
-    """Several calls, each with some of the examples."""
+    """Several calls, each with some of the batch elements."""
     parts: list[list[Any]] = []
     generator = None
     if randomness == "same":

@@ -1,4 +1,4 @@
-"""BatchedTensor: a tensor that stands for one example of a batch. See Note [Batching]."""
+"""BatchedTensor: one element of a batch, for all of them. See Note [Batching]."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ STORAGE = (
 
 
 class _OfOneExample(Metadata):
-    """What is known of the array of one example."""
+    """Metadata of one batch element."""
 
     __slots__ = ()
     message = ITEM
 
 
 class BatchedTensor(Tensor):
-    """One example of a batch, for every example at once; made by vmap only."""
+    """One batch element, for all of them at once; made by vmap only."""
 
     __module__ = "gradloom.func"
     __torch_function__ = disabled_torch_function
@@ -115,7 +115,7 @@ class BatchedTensor(Tensor):
 
     @property
     def output_nr(self) -> int:
-        """Which output of its node the physical tensor is."""
+        """The output number of the physical tensor."""
         return self._physical.output_nr
 
     @property  # type: ignore[misc]
@@ -158,7 +158,7 @@ class BatchedTensor(Tensor):
     # --- what needs the values ------------------------------------------------------------------------------------
 
     def item(self) -> NoReturn:
-        """Not within vmap: every example has a value of its own."""
+        """Not within vmap: every batch element has a value of its own."""
         raise RuntimeError(ITEM)
 
     def __index__(self) -> NoReturn:
@@ -171,11 +171,11 @@ class BatchedTensor(Tensor):
         raise RuntimeError(ITEM)
 
     def tolist(self) -> NoReturn:
-        """Not within vmap: there is no array of one example."""
+        """Not within vmap: there is no array of one batch element."""
         raise RuntimeError(STORAGE)
 
     def numpy(self, *, force: bool = False) -> NoReturn:
-        """Not within vmap: there is no array of one example.
+        """Not within vmap: there is no array of one batch element.
 
         Args:
             force: has no effect.
@@ -186,27 +186,27 @@ class BatchedTensor(Tensor):
         raise RuntimeError(STORAGE)
 
     def is_conj(self) -> bool:
-        """Whether the values are the conjugates of those in memory."""
+        """Return whether the values are the conjugates of those in memory."""
         return self._physical.is_conj()
 
     def is_neg(self) -> bool:
-        """Whether the values are the negatives of those in memory."""
+        """Return whether the values are the negatives of those in memory."""
         return self._physical.is_neg()
 
     def data_ptr(self) -> NoReturn:
-        """Not within vmap: there is no memory of one example."""
+        """Not within vmap: there is no memory of one batch element."""
         raise RuntimeError(STORAGE)
 
     def untyped_storage(self) -> NoReturn:
-        """Not within vmap: there is no memory of one example."""
+        """Not within vmap: there is no memory of one batch element."""
         raise RuntimeError(STORAGE)
 
     def storage(self) -> NoReturn:
-        """Not within vmap: there is no memory of one example."""
+        """Not within vmap: there is no memory of one batch element."""
         raise RuntimeError(STORAGE)
 
     def storage_offset(self) -> int:
-        """Elements between the start of the storage and the first element of the first example."""
+        """Elements between the start of the storage and the first element of the first batch element."""
         return self._physical.storage_offset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -222,7 +222,7 @@ class BatchedTensor(Tensor):
 
 
 def batched(physical: Tensor, level: Level) -> BatchedTensor:
-    """The examples of a level that lie along dimension 0 of a tensor."""
+    """Return the batch elements of a level that lie along dimension 0 of a tensor."""
     array = physical._array
     out = new(BatchedTensor)
     out._array = _OfOneExample(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
@@ -241,17 +241,17 @@ def refresh(tensor: BatchedTensor) -> BatchedTensor:
 
 
 def is_batched(value: Any, level: Level | None = None) -> bool:
-    """Whether a value is a batched tensor (whose innermost level is `level`)."""
+    """Return whether a value is a batched tensor (whose innermost level is `level`)."""
     return value.__class__ is BatchedTensor and (level is None or value._batch is level)
 
 
 def expanded(tensor: Tensor, level: Level) -> Tensor:
-    """A physical tensor in which every example is `tensor`: a view."""
+    """Return a physical tensor in which every batch element is `tensor`: a view."""
     return ops.expand(ops.unsqueeze(tensor, 0), (level.size, *tensor._array.shape))
 
 
 def physical_at(tensor: Tensor, level: Level) -> Tensor:
-    """The physical tensor at a level, dimension 0 the batch; every example is the same if it is not batched there."""
+    """Return the physical tensor at a level, with the batch as dimension 0; expanded if it is not batched there."""
     if tensor.__class__ is BatchedTensor:
         if tensor._batch is level:
             return tensor._physical
@@ -262,7 +262,7 @@ def physical_at(tensor: Tensor, level: Level) -> Tensor:
 
 
 def batched_at(tensor: Tensor, levels: Sequence[Level]) -> Tensor:
-    """The tensor batched at each of `levels`, outermost first, of which it has some already and no others."""
+    """Return the tensor batched at each of `levels`, outermost first, of which it has some already and no others."""
     if not levels:
         return tensor
     *outer, inner = levels
@@ -273,7 +273,7 @@ def batched_at(tensor: Tensor, levels: Sequence[Level]) -> Tensor:
 
 
 def levels_of(tensor: Any) -> list[Level]:
-    """The levels at which a tensor is batched, outermost first."""
+    """Return the levels at which a tensor is batched, outermost first."""
     found = []
     while tensor.__class__ is BatchedTensor:
         found.append(tensor._batch)
@@ -282,7 +282,7 @@ def levels_of(tensor: Any) -> list[Level]:
 
 
 def innermost(values: Any, found: Level | None = None) -> Level | None:
-    """The innermost level among values, and those in lists; `found` if that is further inside."""
+    """Return the innermost level among values, and those in lists; `found` if that is further inside."""
     for value in values:
         cls = value.__class__
         if cls is BatchedTensor:
@@ -294,8 +294,10 @@ def innermost(values: Any, found: Level | None = None) -> Level | None:
 
 
 def without(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """The tensor with its batches at `levels`, all of which it has, as first dimensions, outermost first; it stays
-    batched at others."""
+    """Return the tensor with its batches at `levels`, all of which it has, as first dimensions, outermost first.
+
+    It stays batched at others.
+    """
     if tensor.__class__ is not BatchedTensor or not levels:
         return tensor
     own, physical = tensor._batch, tensor._physical
@@ -306,7 +308,7 @@ def without(tensor: Tensor, levels: list[Level]) -> Tensor:
 
 
 def within(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """The reverse of `without`: the first dimensions of a tensor become its batches at `levels`."""
+    """Return the reverse of `without`: the first dimensions of a tensor become its batches at `levels`."""
     if not levels:
         return tensor
     if tensor.__class__ is BatchedTensor and levels[-1] < tensor._batch:

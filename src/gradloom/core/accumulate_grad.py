@@ -1,8 +1,8 @@
 """AccumulateGrad: the end of the graph at a leaf, which adds the gradients that arrive to `.grad`.
 
-A first gradient that nobody else can see becomes `.grad` itself, without a copy. Whether that is so is told by counting
-references: `_calibrate` learns, when this is imported, how many the engine itself holds. So `_own`, `_references` and
-the line that calls them belong together, and may hold no further reference to a gradient.
+The first gradient becomes `.grad` itself, without a copy, if nothing else refers to it. `_calibrate` measures at import
+how many references the engine has. So `_own`, `_references` and the line that calls them belong together and may not
+refer to a gradient by one more name.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 
 class _AsTheyCome:
-    """The sequence number of leaves. The engine negates the number of a node whose gradients are complete: then it is
-    less than those of other nodes, so that memory is given back early, and greater than those of leaves before it.
+    """The sequence number of leaves.
+
+    The engine negates the number of a node whose gradients are complete. Negated, this one is less than those of other
+    nodes, so that memory is freed early, and greater than those of earlier leaves.
     """
 
     __slots__ = ()
@@ -35,7 +37,7 @@ AS_THEY_COME = _AsTheyCome()
 
 
 class AccumulateGrad(Node):
-    """Sink of the graph: adds what arrives to the leaf's `.grad`."""
+    """Sink of the graph: adds incoming gradients to the leaf's `.grad`."""
 
     __slots__ = ("variable", "lock")
 
@@ -96,7 +98,7 @@ class AccumulateGrad(Node):
 
 
 def _references(grad):
-    """How often a tensor, its array and the array's owner are referred to, seen from a callee."""
+    """Return the reference counts of a tensor, its array and the array's owner, as a callee sees them."""
     array = grad._array
     base = array.base
     if base is None:
@@ -105,7 +107,7 @@ def _references(grad):
 
 
 def _own(grad, variable):
-    """`grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy.
+    """Return `grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy.
 
     A gradient whose memory is not laid out as the variable's is copied into that layout.
     """
@@ -135,8 +137,7 @@ def _own(grad, variable):
 
 
 def _laid_out_as(variable, array):
-    """Memory for a copy of `array`, with the variable's layout unless that has a shape since that `array` does not
-    broadcast to."""
+    """Return memory for a copy of `array`, in the variable's layout if `array` broadcasts to the variable's shape."""
     like = variable._array
     if like.flags.c_contiguous and like.shape == array.shape:
         return np.empty(array.shape, array.dtype)

@@ -1,14 +1,14 @@
-"""What anomaly mode records and checks; autograd/anomaly_mode.py has the context managers that switch it on.
+"""Records and checks of anomaly mode; autograd/anomaly_mode.py has the context managers that switch it on.
 
 Note [Anomaly mode]
 While the mode is on,
 
-- every node that is made keeps the stack of the call (`remember`) and, if it is made inside a backward pass, what it
-  keeps of the node that was running then, so that the chain leads back to the user's forward line;
-- every write in place is noted in the tensor's version counter, behind the version: `[2, (1, stack), (2, stack)]`;
-- the engine looks for NaNs in what each node returns.
+- every new node keeps the stack of the call (`remember`) and, if it is made inside a backward pass, the trace of the
+  node running then, so that the chain leads back to the user's forward line;
+- every write in place is recorded in the tensor's version counter, after the version: `[2, (1, stack), (2, stack)]`;
+- the engine checks the results of each node for NaN.
 
-The exception itself tells all of this (core/error_notes.py), not a warning beside it. As in PyTorch, the mode belongs
+The exception itself reports all of this (core/error_notes.py), not a separate warning. As in PyTorch, the mode belongs
 to the process, not to a thread.
 """
 
@@ -27,12 +27,12 @@ _mode = {"check_nan": True}
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether nodes made now remember where."""
+    """Return whether anomaly mode is on."""
     return bool(state.flags & ANOMALY)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether a NaN from a backward function raises while anomaly mode is on."""
+    """Return whether a NaN from a backward function raises while anomaly mode is on."""
     return _mode["check_nan"]
 
 
@@ -40,8 +40,8 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode on or off, in all threads.
 
     Args:
-        mode: whether nodes remember the forward call that made them, and counters the writes.
-        check_nan: whether a NaN that a backward function returns raises.
+        mode: whether nodes keep the stack of their forward call, and version counters the writes.
+        check_nan: whether a NaN from a backward function raises.
     """
     for name, value in (("mode", mode), ("check_nan", check_nan)):
         if not isinstance(value, bool):
@@ -52,7 +52,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 class Trace:
-    """Where a node was made, and of which other node's backward that was a part."""
+    """The stack at which a node was made, and the node whose backward made it."""
 
     __slots__ = ("stack", "parent_name", "parent")
 
@@ -62,7 +62,7 @@ class Trace:
         self.parent = parent  # the Trace of that node; None if it has none
 
     def lines(self) -> list[str]:
-        """The stack as PyTorch keeps it in `node.metadata["traceback_"]`."""
+        """Return the stack as PyTorch keeps it in `node.metadata["traceback_"]`."""
         return stack_lines(self.stack)
 
 
@@ -79,17 +79,17 @@ def remember(node) -> None:
 
 
 def note_write(counter) -> None:
-    """Keep, behind the version, the stack of the write that led to it."""
+    """Append the stack of a write to the version counter."""
     counter.append((counter[0], current_stack(3)))
     if len(counter) > _WRITES_KEPT + 1:
         del counter[1]
 
 
 def apply_watched(node, grads, edges):
-    """Run a node and look for NaNs in what it returns.
+    """Run a node and check its results for NaN.
 
     Raises:
-        RuntimeError: if there are, unless anomaly mode was entered with check_nan=False.
+        RuntimeError: for a NaN, unless anomaly mode was entered with check_nan=False.
     """
     outputs = node.apply(grads, edges)
     if _mode["check_nan"]:

@@ -1,15 +1,15 @@
 """Edges: where a tensor's gradient goes.
 
 Note [Edges]
-An edge is the pair `(node, input_nr)`: gradient number `input_nr` of `node`. Every tensor holds its edge in `_edge`:
+An edge is the pair `(node, input_nr)`: gradient number `input_nr` of `node`. Every tensor has its edge in `_edge`:
 
     NO_EDGE      the tensor does not require grad
     (node, nr)   it is output `nr` of the operator whose backward is `node`
-    None         ask `gradient_edge(tensor)`: a leaf that requires grad, whose AccumulateGrad is held only weakly
-                 (it holds the leaf, and a graph must be freed without help from the cycle collector), or a view,
-                 whose history may have been replaced by a write to its base
+    None         ask `gradient_edge(tensor)`: it is a leaf that requires grad, with a weak reference to its
+                 AccumulateGrad (which refers to the leaf, and graphs are freed without the cycle collector), or a view,
+                 whose history a write to its base may have replaced
 
-so that a wrapper collects an input's edge, and learns whether it requires grad, by
+So a wrapper finds an input's edge, and whether the input requires grad, by
 `edge = tensor._edge or gradient_edge(tensor)`.
 """
 
@@ -25,13 +25,13 @@ from .node import NO_EDGE
 if TYPE_CHECKING:
     from typing import Any
 
-# The edge of a tensor that requires grad without leading anywhere; an object of its own, unlike any constant.
+# The edge of a tensor that requires grad although no node takes its gradient; distinct from NO_EDGE by identity.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
 _making_accumulator = RLock()
 
 
 def gradient_edge(tensor):
-    """The edge that a gradient of `tensor` flows along; NO_EDGE if it does not require grad."""
+    """Return the edge that a gradient of `tensor` flows along; NO_EDGE if it does not require grad."""
     edge = tensor._edge
     if edge is not None:
         return edge
@@ -42,7 +42,7 @@ def gradient_edge(tensor):
 
 
 def leaf_edge(tensor):
-    """The edge of a leaf that requires grad: its AccumulateGrad, made if it does not exist."""
+    """Return the edge of a leaf that requires grad: its AccumulateGrad, made if it does not exist."""
     found = tensor._accumulator
     node = found() if found is not None else None
     if node is None:
@@ -56,12 +56,12 @@ def leaf_edge(tensor):
 
 
 def metadata_of(tensor):
-    """(shape, dtype) of an output, as nodes keep it; (None, None) for one that was not asked for."""
+    """Return (shape, dtype) of an output, as nodes keep it; (None, None) for one that was not computed."""
     return (None, None) if tensor is None else (tensor._array.shape, tensor._array.dtype)
 
 
 def collect_next_edges(*tensors: Any):
-    """The edges of several inputs; None stands for an undefined tensor."""
+    """Return the edges of several inputs; None stands for an undefined tensor."""
     return tuple([NO_EDGE if t is None else t._edge or gradient_edge(t) for t in tensors])
 
 
@@ -82,7 +82,7 @@ def set_history(tensor, node) -> None:
     tensor._edge = (node, output_nr)
 
 
-# The class attributes of Tensor in which an instance holds its place in a graph, and what it remembers of it.
+# Attributes of a tensor that belong to its place in a graph.
 _HISTORY = (
     "_view",
     "_accumulator",
@@ -97,7 +97,7 @@ _HISTORY = (
 
 
 def shallow_copy(tensor: Any) -> Any:
-    """A tensor of the same class that stands for the same values, without history; it shares what the other holds."""
+    """Return a tensor of the same class with the same attributes, without history."""
     out = object.__new__(tensor.__class__)
     out.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _HISTORY})
     out._array, out._edge, out._vc = tensor._array, NO_EDGE, tensor._vc

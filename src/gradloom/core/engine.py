@@ -3,11 +3,11 @@
 Note [One backward pass]
 1. `_dependencies` walks the graph once and counts, for every node, the edges that lead to it.
 2. If only some gradients are wanted (`inputs=`), `_plan` marks the nodes on a path to one of them.
-3. Nodes whose edges have all delivered wait in a heap, latest made first. Each is taken, its hooks and its `apply` run,
-   and each gradient is checked against what the next node expects and added to that node's buffer.
+3. Nodes that have received all gradients wait in a heap, latest made first. For each, hooks and `apply` run, and each
+   gradient is checked against the next node's metadata and added to that node's buffer.
 
-The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any. A pass inside
-a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (`_in_another_thread`).
+Each pass has a GraphTask of its own, also those of other threads and those inside passes. A pass inside a pass runs on
+the same stack; at a certain depth it continues in a new thread (`_in_another_thread`).
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class GraphTask:
         self.plan = plan
         self.callbacks = []
         self.pending = None  # see `_dependencies`
-        self.node = None  # the node that is running
+        self.node = None  # the running node
         self.outer = state.graph_task
         self.depth = 0 if self.outer is None else self.outer.depth + 1
-        self.notes = {}  # of hooks that are called several times in a pass
+        self.notes = {}  # state of hooks that run several times in a pass
 
 
 class Plan:
-    """Which nodes run and which gradients are kept when only some are wanted."""
+    """Nodes to run and gradients to keep when only some gradients are wanted."""
 
     __slots__ = ("captures", "needed", "results")
 
@@ -74,14 +74,14 @@ class Plan:
         self.results = [None] * len(edges)
         for position, (node, nr) in enumerate(edges):
             self.captures.setdefault(node, []).append((nr, position))
-        self.needed = set(ends)  # nodes that must run: what is wanted lies behind them, or they were asked for
+        self.needed = set(ends)  # nodes that must run: those requested, and those that lead to a wanted gradient
 
     def wants(self, node) -> bool:
-        """Whether the node runs or a gradient that arrives there is kept."""
+        """Return whether the node runs or a gradient that arrives there is kept."""
         return node in self.needed or bool(self.captures.get(node))
 
     def wanted(self, edges: tuple) -> tuple:
-        """The next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
+        """Return the next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
         needed, captures = self.needed, self.captures
         for node, _ in edges:
             if node is not None and node not in needed and node not in captures:
@@ -101,8 +101,8 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         root_grads: a Tensor for each root.
         keep_graph: keep saved tensors for another pass.
         create_graph: record the pass itself, so that it can be differentiated again.
-        capture_edges: edges whose gradients are wanted; then only what leads to them runs.
-        run_only: edges of which the nodes are to run, and only what leads to them. With neither, everything runs.
+        capture_edges: edges whose gradients are wanted; then only nodes that lead to them run.
+        run_only: edges whose nodes are to run; then only these and nodes that lead to them run.
 
     Returns:
         The captured gradients (None where a wanted edge was not reached), in the order of capture_edges.
@@ -150,11 +150,13 @@ def _finish(task: GraphTask, root: Node, buffer: list) -> None:
 
 
 def _in_another_thread(work, *args) -> None:
-    """Call `work(*args)` in a thread that has this thread's state (grad mode, hooks, context variables), and wait.
+    """Call `work(*args)` in a new thread with this thread's state (grad mode, hooks, context variables), and wait.
+
+    Python allows a thread some thousand frames; the new thread has a stack of its own.
 
     Raises:
-        BaseException: what the call raised, the same object.
-        RecursionError: if passes are nested so deep that one must be inside itself.
+        BaseException: the exception of the call, the same object.
+        RecursionError: at a depth that only a pass inside itself reaches.
     """
     depth = state.graph_task.depth
     if depth >= MOST_LEVELS:
@@ -186,11 +188,11 @@ def _in_another_thread(work, *args) -> None:
 
 
 def _dependencies(root) -> dict:
-    """For each node that can be reached from `root`: None if one edge leads to it, else
-    [how many edges do, its buffer (none yet), -1].
+    """Map each node that can be reached from `root` to None if one edge leads to it, else to a list.
 
-    The last is the number of the gradient in the buffer that nobody else holds, so that it may be added to in place.
-    Edges that lead nowhere are counted too, under None: that spares a test for each of the others.
+    The list has the number of edges, the node's buffer (None at first), and the number of the gradient in the buffer
+    that may be added to in place because nobody else refers to it (-1 for none). Edges that lead nowhere are counted
+    under None, which spares a test for each of the others.
     """
     found: dict = {None: [0, None, -1]}
     stack = [root]
@@ -235,8 +237,11 @@ def _mark_needed(root, plan: Plan) -> None:
 
 
 def _run(task: GraphTask, node: Node, grads: list) -> None:
-    """The loop. It runs once per node, so everything it needs is local, and a node that becomes ready while no other
-    is waits in `next_node` rather than in the heap."""
+    """Run nodes until none is ready.
+
+    The loop's body runs once per node, so all names are local, and a node that is the only ready one waits in
+    `next_node` instead of the heap.
+    """
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
     add = np.add
     ready: list = []
@@ -300,7 +305,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         next_node, next_grads = following, held
                     else:
                         heappush(ready, (-following.sequence_nr, following, held))
-            array = total = grad = outputs = held = grads = None  # what only a buffer holds may be reused in place
+            array = total = grad = outputs = held = grads = None  # only the buffer may refer to a sum (`accumulate`)
         if next_node is None:
             if not ready:
                 return
@@ -313,10 +318,10 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
 
 
 def accumulate(entry: list, nr: int, grad) -> None:
-    """Add `grad` to gradient `nr` of a buffer; in place, from then on too, if nobody else can see the sum so far.
+    """Add `grad` to gradient `nr` of a buffer, in place if nobody else refers to the sum so far.
 
     Args:
-        entry: [edges left, buffer, number of the gradient whose sum only the buffer holds]; see `_dependencies`.
+        entry: [edges left, buffer, number of the gradient that may be added to in place]; see `_dependencies`.
     """
     held = entry[1]
     if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
@@ -339,7 +344,7 @@ def accumulate(entry: list, nr: int, grad) -> None:
 
 
 def _calibrate():
-    """Reference counts of a sum that only its buffer holds, as `accumulate` sees them."""
+    """Return the reference counts, as `accumulate` sees them, of a sum to which only its buffer refers."""
 
     class Probe:
         __slots__ = ("_array",)
@@ -361,7 +366,7 @@ _ALONE = _calibrate()
 
 
 def queue_callback(callback) -> None:
-    """Call `callback()` when the backward pass that this thread is running has finished.
+    """Call `callback()` when this thread's backward pass has finished.
 
     Raises:
         RuntimeError: outside of a backward pass.
@@ -373,17 +378,17 @@ def queue_callback(callback) -> None:
 
 
 def will_run(node) -> bool:
-    """Whether the backward pass that this thread is running runs a node, or hands out a gradient that arrives there."""
+    """Return whether this thread's backward pass runs a node or captures a gradient there."""
     task = state.graph_task
     reached = node in task.pending or node is task.root
     return reached and (task.plan is None or task.plan.wants(node))
 
 
 def execution_order(task: GraphTask) -> list[Node]:
-    """The nodes that a backward pass runs or hands out gradients of, from its first to its last, as `_run` takes them.
+    """Return the nodes that a backward pass runs or captures gradients of, in the order of `_run`.
 
     Args:
-        task: the pass. That it has begun makes no difference.
+        task: the pass, which may have begun.
     """
     left: dict = {}
     for node in (task.root, *_dependencies(task.root)):
@@ -401,7 +406,7 @@ def execution_order(task: GraphTask) -> list[Node]:
 
 
 def is_checkpoint_valid() -> bool:
-    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    """Return whether this thread's backward passes compute all gradients, rather than those of some inputs."""
     task = state.graph_task
     while task is not None:
         if task.plan is not None:

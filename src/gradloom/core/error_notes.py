@@ -1,7 +1,7 @@
-"""What is added to an exception on its way out of a backward pass: the operator, its YAML entry, the forward line.
+"""Notes on exceptions that leave a backward pass: the operator, its YAML entry, the forward line.
 
-The exception keeps its class and its message; what is known beyond that becomes notes (PEP 678), which Python prints
-under the message. Nothing of this costs anything until an exception passes.
+The exception keeps its class and its message. Notes (PEP 678), which Python prints under the message, add the rest.
+They cost nothing until an exception is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HINT = (
     "your program that called the operator"
 )
 _MOST_FRAMES = 500
-# What lies between the engine's loop and a hook or a node.
+# Frames between the engine's loop and a hook or a node.
 _BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
 
 
@@ -39,12 +39,11 @@ def explain(error: Exception, loop) -> None:
     """Add notes to an exception that leaves a backward pass.
 
     Args:
-        error: the exception, whose traceback leads from the pass to where it was raised.
-        loop: the code object of the engine's loop, in whose frame the running node is `node`.
+        error: the exception; its traceback starts in the pass.
+        loop: the code object of the engine's loop, whose local `node` is the running node.
 
     Raises:
-        RuntimeError: in PyTorch's words, in place of what NumPy says when a formula on arrays meets a saved tensor of
-            another size than it had.
+        RuntimeError: with PyTorch's message, in place of NumPy's error about a saved tensor whose size has changed.
     """
     frames = list(_frames(error.__traceback__))
     at = next((i for i, (frame, _) in enumerate(frames) if frame.f_code is loop), None)
@@ -80,7 +79,7 @@ def _noted(error: Exception, notes: list[str]) -> Exception:
 
 
 def trace_of(node):
-    """Where a node was made; None if anomaly mode was off then."""
+    """Return the trace of a node's forward call; None if anomaly mode was off then."""
     if node.hooks is not None and node.hooks.trace is not None:
         return node.hooks.trace
     inner = getattr(node, "fn", None)  # of a CopySlices: the node of the operator that wrote to a view
@@ -88,7 +87,7 @@ def trace_of(node):
 
 
 def forward_notes(node, trace) -> list[str]:
-    """Which forward call made the node, and, for a node of a backward pass, what led to that."""
+    """Describe the forward call that made a node and, for a node of a backward pass, the nodes that led to it."""
     name = node.name()
     if trace is None:
         return [
@@ -116,12 +115,12 @@ def forward_notes(node, trace) -> list[str]:
 
 
 def written_by(node, saved, counter, expected: int) -> str:
-    """Who saved a tensor that was written to since, and, as far as anomaly mode noted it, who wrote to it where.
+    """Describe which node saved a tensor that was written to since, and the writes that anomaly mode recorded.
 
     Args:
         node: the node that saved the tensor; None for an argument that a checkpoint kept.
         saved: the tensor or SavedVariable in the node.
-        counter: the tensor's version counter, with the writes that were noted behind the version.
+        counter: the tensor's version counter, followed by the recorded writes.
         expected: the version that was saved.
     """
     text = (
@@ -168,7 +167,7 @@ def _saved_name(node, saved) -> str:
 
 
 def described(node) -> str:
-    """A node with its operator: `MulBackward0, the backward of mul.Tensor`; of a custom function, with its place."""
+    """Describe a node: `MulBackward0, the backward of mul.Tensor`, or a custom function with its file and line."""
     function = getattr(type(node), "_forward_cls", None)
     if function is not None:
         code = getattr(function.backward, "__code__", None)
@@ -179,7 +178,7 @@ def described(node) -> str:
 
 
 def explain_forward(error: BaseException) -> None:
-    """Add to an exception of a forward-mode formula which operator's it is, and where its YAML entry is."""
+    """Add the operator and its YAML entry to an exception raised in a forward-mode formula."""
     for frame, line in _frames(error.__traceback__):
         code = frame.f_code
         schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
@@ -210,7 +209,7 @@ def _formula_note(node, inner) -> str:
 
 
 def _generated_frame(inner):
-    """The generated node whose `apply` is in the traceback, with its code and line; (None, None) if none is."""
+    """Return the generated node whose `apply` is in the traceback, with its code and line; (None, None) if none is."""
     for frame, line in inner:
         node = frame.f_locals.get("fn") if frame.f_code.co_name == "apply" else None
         if node is not None and _schema(type(node)):
@@ -219,7 +218,7 @@ def _generated_frame(inner):
 
 
 def _formula(code, line: int) -> tuple[str, str] | None:
-    """The key and the formula, as generated code names them in a comment above the line that raised."""
+    """Return the key and the formula from the comment above the line of generated code that raised."""
     for text in reversed(linecache.getlines(code.co_filename)[code.co_firstlineno : line]):
         if match := _COMMENT.match(text):
             return match["key"], match["formula"]
@@ -227,22 +226,22 @@ def _formula(code, line: int) -> tuple[str, str] | None:
 
 
 def _schema(node_class) -> str:
-    """The schema of the YAML entry of a generated node; empty for others."""
+    """Return the schema of the YAML entry of a generated node; empty for others."""
     doc = node_class.__doc__ or ""
     return doc.partition("\n")[0].strip() if "->" in doc and "__slots__" in vars(node_class) else ""
 
 
 def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) -> str | None:
-    """Where the derivative of an operator is written, as `derivatives.yaml:12`.
+    """Return the place of an operator's derivative, as `derivatives.yaml:12`.
 
     Args:
-        globals_: those of a module that was generated from it. `gradloom.ops.define` leaves its texts there, as
-            `__yaml__`; for others the file is looked for around theirs.
-        name: the operator, with its overload: `mul.Tensor`; of an in-place variant, the functional entry is found.
-        key: the key of the entry that is wanted, rather than its beginning.
+        globals_: those of the generated module. `gradloom.ops.define` puts its texts there, as `__yaml__`; otherwise
+            the file is searched for near the module's.
+        name: the operator with its overload, `mul.Tensor`; an in-place variant finds the functional entry.
+        key: a key of the entry, for its line instead of the entry's first.
 
     Returns:
-        None if the file is not there, or has changed so that the entry is not found.
+        The place; None if the file or the entry is not found.
     """
     texts = globals_.get("__yaml__")
     if texts is None:
@@ -276,8 +275,10 @@ def _derivatives_file(generated_file: str) -> Path | None:
 
 
 def _frames(traceback):
-    """The frames of a traceback, from the outermost on; of one that leads through many passes, the first passes' only,
-    so that explaining the exception in each of them does not take the square of their number."""
+    """Yield the frames of a traceback and their lines, outermost first, up to a number.
+
+    The limit keeps the cost linear when an exception passes through many nested passes, each of which explains it.
+    """
     for _ in range(_MOST_FRAMES):
         if traceback is None:
             return

@@ -1,4 +1,4 @@
-"""What happens to a gradient on its way along an edge: reduced, converted, or refused."""
+"""Checks of a gradient at an edge: summed to the input's shape, converted to its dtype, or refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from ..types.dtype import COMPLEX, TYPE_OF, dtype
 def validate_gradient(grad, shape, numpy_type, node, index):
     """Make `grad` match the output it is the gradient of.
 
-    A formula may leave the gradient in the broadcast shape and in the promoted dtype (complex, for a real input);
-    summing back, taking the real part and converting is done here, for all operators at once, by differentiable
-    operators.
+    A formula may return the gradient in the broadcast shape and the promoted dtype (complex, for a real input). This
+    function sums, takes the real part and converts, by differentiable operators.
 
     Args:
         grad: Tensor returned by `node` for its input `index`.
-        shape: the shape that is expected.
-        numpy_type: the NumPy dtype that is expected; None where any will do (`grad_dtype`).
+        shape: the expected shape.
+        numpy_type: the expected NumPy dtype; None for any (`grad_dtype`).
 
     Returns:
         A Tensor of that shape and dtype.
@@ -46,7 +45,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
 
 
 def expandable(shape, to) -> bool:
-    """Whether a tensor of `shape` broadcasts to the shape `to`."""
+    """Return whether a tensor of `shape` broadcasts to the shape `to`."""
     if len(shape) > len(to):
         return False
     return all(a == b or a == 1 for a, b in zip(reversed(shape), reversed(to), strict=False))
@@ -66,7 +65,7 @@ def sum_to(tensor, shape):
 
 
 def set_grad_dtype(tensor, value) -> None:
-    """Let the gradients of a leaf be converted to a dtype, or not at all with None; see Tensor.grad_dtype."""
+    """Set the dtype to which the gradients of a leaf are converted; None for no conversion. See Tensor.grad_dtype."""
     if not tensor.is_leaf:
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtype):

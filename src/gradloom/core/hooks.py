@@ -5,11 +5,10 @@ Note [The order of hooks]
    seeing what the one before it returned; then the hooks that keep `.grad` of these tensors (`retain_grad`).
 2. The pre-hooks of the node, the node, its post-hooks.
 
-A gradient that `autograd.grad` was asked for is handed out after step 1 if the node does not run. If it does, because
-inputs lie behind it, the gradient is handed out as it arrived, before its hooks: that is how PyTorch has it.
+`autograd.grad` captures a gradient after step 1 if the node does not run. If the node runs, because it leads to other
+inputs, the gradient is captured before its hooks, as in PyTorch.
 
-A hook may add and remove hooks, of its own node and of others: those of the step that is running are taken from a copy
-made when the step began.
+A hook may add and remove hooks of any node: each step runs a copy of the hooks made when it began.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
 
 
 def on_tensors(hooks, grads: list) -> None:
-    """Step 1: let the hooks of the node's tensors see, and replace in `grads`, the gradients that have arrived.
-
-    An undefined gradient is None for a hook, too.
-    """
+    """Run step 1: the hooks of the node's tensors see and may replace the gradients in `grads`; None if undefined."""
     for nr, registered in list(hooks.tensor_pre.items()):
         for hook in list(registered.values()):
             found = hook(grads[nr])
@@ -46,13 +42,13 @@ def on_tensors(hooks, grads: list) -> None:
 
 
 def run(node, grads: list, edges: tuple) -> tuple:
-    """Run a node that has hooks, or that anomaly mode or a profiler watches.
+    """Run a node that has hooks, or under anomaly mode or a profiler.
 
     Args:
-        edges: the node's next edges, those with NO_EDGE replaced whose gradients are not wanted.
+        edges: the node's next edges, with NO_EDGE in place of those whose gradients are not needed.
 
     Returns:
-        The gradients that go on to the next nodes.
+        The gradients for the next nodes.
     """
     if state.profiler is not None:
         return state.profiler.evaluate(node, grads, edges, run_hooked, apply_node)
@@ -60,7 +56,7 @@ def run(node, grads: list, edges: tuple) -> tuple:
 
 
 def run_hooked(node, grads: list, edges: tuple, apply) -> tuple:
-    """The same, with `apply(node, grads, edges)` for the node itself."""
+    """Run a node with its hooks; `apply(node, grads, edges)` runs the node itself."""
     hooks = node.hooks
     if hooks is None:
         return apply(node, grads, edges)
@@ -77,7 +73,7 @@ def run_hooked(node, grads: list, edges: tuple, apply) -> tuple:
 
 
 def apply_node(node, grads: list, edges: tuple) -> tuple:
-    """Call a node, watched by anomaly mode if that is on."""
+    """Run a node without its hooks, with anomaly mode's checks if that is on."""
     if state.flags & ANOMALY:
         from .anomaly import apply_watched
 
@@ -86,7 +82,7 @@ def apply_node(node, grads: list, edges: tuple) -> tuple:
 
 
 def before(hooks, grads: list) -> list:
-    """The gradients that a node receives, after its pre-hooks."""
+    """Return a node's incoming gradients after its pre-hooks."""
     for hook in list(hooks.pre.values()):
         found = hook(tuple(grads))
         if found is not None:
@@ -95,7 +91,7 @@ def before(hooks, grads: list) -> list:
 
 
 def validated(node, outputs) -> tuple:
-    """What a node returned, in the shapes and dtypes of its inputs, as post-hooks are to see it."""
+    """Return a node's results for post-hooks: in the shapes and dtypes of its inputs."""
     found = []
     for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
         if grad is not None and following is not None:
@@ -106,7 +102,7 @@ def validated(node, outputs) -> tuple:
 
 
 def after(hooks, outputs: tuple, grads: tuple) -> tuple:
-    """The gradients that a node returns, after its post-hooks."""
+    """Return a node's results after its post-hooks."""
     for hook in list(hooks.post.values()):
         found = hook(outputs, grads)
         if found is not None:
@@ -115,11 +111,11 @@ def after(hooks, outputs: tuple, grads: tuple) -> tuple:
 
 
 def checked_replacements(hook, old: tuple, new) -> tuple:
-    """What a hook returned in place of several gradients, if it can stand for them.
+    """Return a hook's replacement of several gradients, checked.
 
     Raises:
         TypeError: if it is not a tuple of Tensors and None.
-        RuntimeError: if it has another length, or one of its members cannot stand for the gradient in its place.
+        RuntimeError: if its length, or a dtype or shape in it, differs, or it replaces an undefined gradient.
     """
     if not isinstance(new, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}' (hook {_name(hook)})")
@@ -131,7 +127,7 @@ def checked_replacements(hook, old: tuple, new) -> tuple:
 
 
 def checked_replacement(hook, old, new):
-    """What a hook returned in place of a gradient, if it can stand for it.
+    """Return a hook's replacement of a gradient, checked.
 
     Raises:
         TypeError: if it is not a Tensor.
@@ -167,7 +163,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     node, nr = gradient_edge(tensor)
     is_leaf = tensor.grad_fn is None
     with REGISTERING:
-        if node is None:  # a view that requires grad because its base does: no gradient arrives at it
+        if node is None:  # a view that requires grad because its base does: it receives no gradient
             registered = tensor._backward_hooks or OrderedDict()
         elif is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
             registered = tensor._backward_hooks

@@ -1,18 +1,18 @@
-"""Nodes: the functions of the backward graph, and the few that are written by hand. (Leaves have accumulate_grad.py.)
+"""Nodes: the functions of the backward graph. Most classes are generated; AccumulateGrad is in accumulate_grad.py.
 
 Note [Nodes]
-Generated nodes have `__slots__` and are filled by the wrapper that makes them, attribute by attribute: a constructor
-call would cost as much as the operator. Every node has
+Generated nodes have `__slots__`, and the wrapper that makes a node sets its attributes one by one: a constructor call
+would cost as much as the operator. Every node has
 
     next_edges       one edge per input of the forward operator
     sequence_nr      rises with each node made; the engine runs later nodes first
-    input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must look like
-    hooks            None, or a NodeHooks; also holds what is rarely there (the `metadata` dict, the anomaly trace)
+    input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must match
+    hooks            None, or a NodeHooks, which also has the rarely used `metadata` dict and anomaly trace
 
 `apply(grads, edges)` takes the list of gradients of its outputs (None where undefined) and returns a tuple with one
 gradient per next edge. `edges` are the next edges, with NO_EDGE in place of those whose gradients this pass does not
-want: no formula computes what is not asked for. Chains of a million nodes are freed without deep recursion: CPython's
-trashcan unwinds containers and instances with slots alike.
+need; formulas skip those. Chains of a million nodes are freed without deep recursion: CPython's trashcan unwinds
+containers and instances with slots alike.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 NO_EDGE = (None, 0)
-REGISTERING = RLock()  # of hooks; held while nothing else is waited for
-write_watcher = None  # anomaly mode's: called with the version counter after each write in place
+REGISTERING = RLock()  # guards the registration of hooks; no other lock is taken while it is held
+write_watcher = None  # anomaly mode's function, called with the version counter after each write in place
 next_sequence_nr = count().__next__
 
 
@@ -92,7 +92,7 @@ class RemovableHandle:
 
 
 class NodeHooks:
-    """What a node carries only when somebody asked for it."""
+    """Hooks, user metadata and the anomaly trace of a node, made when first needed."""
 
     __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace")
 
@@ -109,22 +109,22 @@ _Slot = type(NodeHooks.pre)
 
 
 class Node:
-    """Base of all nodes of the backward graph."""
+    """Base class of all nodes of the backward graph."""
 
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
     next_edges: tuple[Any, ...]
     sequence_nr: int
     hooks: NodeHooks | None
     input_metadata: tuple[Any, ...]
-    _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
-    _raw_fields: tuple = ()  # those of them that hold tensors, shown as `_raw_saved_<field>` as well
-    _number_fields: tuple = ()  # those of them that hold a Scalar
+    _saved_fields: tuple = ()  # fields that `_saved_<field>` shows
+    _raw_fields: tuple = ()  # those with tensors, which `_raw_saved_<field>` shows as well
+    _number_fields: tuple = ()  # those with a Scalar
 
     def __init__(self) -> None:
         raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
 
     def __getattr__(self, name: str) -> Any:
-        """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
+        """Return a saved value: `_saved_<field>` unpacks it, `_raw_saved_<field>` gives a handle on it."""
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
             found = shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
             return found if name[7:] in self._number_fields else unsigned(found)
@@ -146,16 +146,16 @@ class Node:
     def apply(self, grads: Any, edges: Any) -> Any:
         raise NotImplementedError(f"{self.name()} has no apply()")
 
-    # A method that drops saved tensors, called after a backward pass without retain_graph, of nodes that have some.
+    # Method that drops saved tensors after a backward pass without retain_graph; None for nodes that save none.
     release_variables = None
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes that gradients go on to, each with the number of the input there."""
+        """Pairs `(node, input number)`: the nodes that this node's gradients go to."""
         return tuple(self.next_edges)
 
     def name(self) -> str:
-        """The name that PyTorch gives this node: that of the class, with its namespace unless an entry made it."""
+        """Return PyTorch's name of the node: the class's, with C++'s namespace for hand-written nodes."""
         name = type(self).__name__
         return name if name.rpartition("Backward")[2][:1].isdigit() else f"torch::autograd::{name}"
 
@@ -163,7 +163,7 @@ class Node:
         return self.sequence_nr
 
     def _set_sequence_nr(self, number: int) -> None:
-        """Let the engine take this node as if it were number `number` to be made; later ones run first."""
+        """Set the sequence number; the engine runs nodes with higher numbers first."""
         if not isinstance(number, int):
             raise TypeError(f"an integer is required: a sequence number is no {type(number).__name__}")
         if number < 0:
@@ -174,12 +174,12 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: there are nodes only where something requires grad."""
+        """True: nodes exist only where something requires grad."""
         return True
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict for the user's own notes on this node."""
+        """A dict for the user's own data about this node."""
         hooks = self.ensure_hooks()
         if hooks.metadata is None:
             hooks.metadata = {}
@@ -207,11 +207,11 @@ class Node:
         return self.hooks
 
     def register_hook(self, fn: Callable[..., Any], /) -> RemovableHandle:
-        """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
+        """Call `fn(grad_inputs, grad_outputs)` after this node has run; a returned tuple replaces grad_inputs."""
         return _register(self.ensure_hooks().post, fn)
 
     def _register_hook_dict(self, tensor: Any) -> None:
-        """Let the hooks in `tensor._backward_hooks` see the gradient of this output of the node."""
+        """Run the hooks in `tensor._backward_hooks` on the gradient of that output of the node."""
         self.ensure_hooks().tensor_pre[tensor.output_nr] = tensor._backward_hooks
 
     def register_prehook(self, fn: Callable[..., Any], /) -> RemovableHandle:
@@ -225,10 +225,10 @@ class Node:
             grads: a Tensor, or None for an undefined gradient, for each output of the forward operator.
 
         Returns:
-            The gradient of its input, or a tuple of them unless there is one.
+            The gradient of its only input, or a tuple of gradients.
 
         Raises:
-            TypeError: if the number of gradients differs, or one is no Tensor.
+            TypeError: if the number of gradients differs, or one is not a Tensor.
         """
         wanted = len(self.input_metadata) // 2
         if len(grads) != wanted:
@@ -251,11 +251,11 @@ class Node:
         )
 
     def __lt__(self, other: Node) -> bool:
-        return False  # of nodes that were given equal numbers the engine's heap takes the one that came first
+        return False  # of nodes with equal numbers the engine's heap takes the one that came first
 
 
 def operator_name(node: Any) -> str:
-    """What messages call a node: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
+    """Return the name of a node in messages: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
     name = node.name()
     stem, _, number = name.rpartition("Backward")
     return stem + number.removeprefix("0") if stem and (number.isdigit() or not number) else name
@@ -268,7 +268,7 @@ def _register(hooks: dict, fn):
 
 
 class InputMetadata:
-    """Shape, dtype and device that a gradient arriving at a node must have."""
+    """Shape, dtype and device of the gradient that a node expects for one of its outputs."""
 
     __slots__ = ("shape", "_numpy_type")
 
@@ -293,7 +293,7 @@ class InputMetadata:
 
 
 def shown(saved: Any, node: Any) -> Any:
-    """A saved field as `_saved_<field>` shows it."""
+    """Return a saved value as `_saved_<field>` shows it."""
     from .saved_variable import SavedVariable, unpack
 
     if saved.__class__ is Size:
@@ -309,14 +309,14 @@ def shown(saved: Any, node: Any) -> Any:
 
 
 def unsigned(saved):
-    """Integers as PyTorch's getters give them: as 64 bits without a sign, so that dimension -1 is 2**64 - 1."""
+    """Convert integers to unsigned 64 bits, as PyTorch's getters do: dimension -1 becomes 2**64 - 1."""
     if saved.__class__ is int:
         return saved & 0xFFFF_FFFF_FFFF_FFFF
     return tuple([unsigned(s) for s in saved]) if saved.__class__ is tuple else saved
 
 
 class GraphRoot(Node):
-    """Start of a backward pass with several roots: hands each its gradient."""
+    """Start of a backward pass with several roots: passes each root its gradient."""
 
     __slots__ = ("grads",)
 
@@ -338,7 +338,7 @@ def zeros_of(node: Any, output_nr: int) -> Any:
 
 
 def bump_version(tensor: Any) -> None:
-    """Note that the tensor's memory was written to.
+    """Count a write to the tensor's memory.
 
     Raises:
         RuntimeError: for an inference tensor outside of inference mode.
@@ -359,7 +359,7 @@ def bump_version(tensor: Any) -> None:
 
 
 class Error(Node):
-    """Raises when a gradient reaches it: stands for a derivative that cannot be computed."""
+    """Node of a derivative that cannot be computed: raises when a gradient reaches it."""
 
     __slots__ = ("message",)
 
@@ -374,7 +374,7 @@ class Error(Node):
 
 
 class NotImplementedNode(Error):
-    """The backward of an operator that has no derivative."""
+    """Backward of an operator without a derivative."""
 
     __slots__ = ()
 
@@ -383,7 +383,7 @@ NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"
 
 
 class UndefinedGrad(Node):
-    """Passes undefined gradients through; made for outputs that cannot have one."""
+    """Passes on undefined gradients; the node of outputs that cannot have a gradient."""
 
     __slots__ = ()
 

@@ -19,7 +19,7 @@ UNUSED = (
 
 
 def as_tuple(value) -> tuple:
-    """A tuple of what was given: one Tensor, one GradientEdge, or an iterable.
+    """Return a tuple of one Tensor, one GradientEdge, or the members of an iterable.
 
     Raises:
         TypeError: for anything else.
@@ -30,15 +30,15 @@ def as_tuple(value) -> tuple:
 
 
 def is_edge(value) -> bool:
-    """Whether a value is a GradientEdge."""
+    """Return whether a value is a GradientEdge."""
     return isinstance(value, tuple) and hasattr(value, "ownership_token")
 
 
 def input_edges(inputs: tuple) -> list:
-    """The edges of the inputs of `grad` or `backward`; without a node for a tensor that does not require grad.
+    """Return the edges of the inputs of `grad` or `backward`; without a node for a tensor that does not require grad.
 
     Raises:
-        RuntimeError: if an input is neither a Tensor nor a GradientEdge, or names an output that its node has not.
+        RuntimeError: if an input is neither a Tensor nor a GradientEdge, or its node has no such output.
     """
     return [
         value._edge or gradient_edge(value)
@@ -51,7 +51,7 @@ def input_edges(inputs: tuple) -> list:
 
 
 def edges_of_constants(inputs: tuple, edges: list) -> list:
-    """The edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
+    """Return the edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
     requires grad, which require grad themselves and have no history, so that nothing leads to them.
 
     Raises:
@@ -81,7 +81,7 @@ def _checked_edge(value) -> tuple:
 
 
 def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
-    """The edges to start from, and a gradient for each that fits it.
+    """Return the edges to start from, and a gradient for each.
 
     Args:
         tensors: Tensors and GradientEdges.
@@ -108,7 +108,7 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
 
 
 def check_flags(*flags) -> None:
-    """Refuse what is neither a bool nor an integer in the place of one, with a TypeError."""
+    """Raise TypeError for a flag that is neither a bool nor an integer."""
     for flag in flags:
         if flag.__class__ is not bool:
             index(flag)
@@ -129,7 +129,7 @@ def output_layout(index: int, output):
 
 
 def _root_gradient(index: int, output, vector):
-    """The gradient of one root: as given, of the root's dtype, or the 1 that a tensor of one element implies."""
+    """Return the gradient of one root, in its dtype: as given, or 1 for a tensor of one element."""
     shape, numpy_type = output_layout(index, output)
     if vector is None:
         if isinstance(output, _operators.Tensor) and not output.requires_grad:
@@ -180,7 +180,7 @@ def _size(shape):
 
 
 def used(found, inputs, allow_unused: bool, materialize_grads: bool, create_graph: bool) -> tuple:
-    """The gradients of all inputs of `grad`, with what it says of those that were not reached."""
+    """Return the gradients of all inputs of `grad`, with zeros or None for those that were not reached."""
     if not allow_unused:
         for i, gradient in enumerate(found):
             if gradient is None:

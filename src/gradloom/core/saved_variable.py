@@ -1,18 +1,18 @@
-"""SavedVariable: what a node keeps of a tensor until its backward runs.
+"""SavedVariable: a tensor that a node keeps until its backward runs.
 
 Note [Saved variables]
-A node keeps a saved tensor in a slot `saved_<name>`. What is in the slot:
+A node keeps a saved tensor in a slot `saved_<name>`, which has
 
-    the tensor itself    an input that had never been written to (no version counter): the common case, no object made
-    a SavedVariable      an input with a version to compare, an output, or one that went through hooks
-    RELEASED             the graph was freed by an earlier backward pass
-    None                 an undefined tensor, or one that no formula will ask for
+    the tensor itself    for an input that was never written to (no version counter): the common case, no object made
+    a SavedVariable      for an input with a version to compare, an output, or a tensor that went through hooks
+    RELEASED             after an earlier backward pass freed the graph
+    None                 for an undefined tensor, or one that no formula needs
 
-The generated node reads its slot in line and calls `unpack` only if the found object has a `_vc`: a tensor that was
-never written to has none, the other two classes always claim one.
+The generated node reads its slot in line and calls `unpack` only if the object has a `_vc`: a tensor that was never
+written to has None there, the other two classes always have a value.
 
-An output must not be held by its own node as a tensor (tensor -> node -> tensor would be a cycle); its array and
-version counter are kept, and `unpack` makes a new tensor with the node as its history.
+A node must not refer to its own output as a tensor (tensor -> node -> tensor would be a cycle). It keeps the array and
+the version counter, and `unpack` makes a new tensor with the node as its history.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FREED_MESSAGE = (
 
 
 class _Released:
-    """Stands in a slot whose tensor was dropped."""
+    """Marks a slot whose tensor was dropped."""
 
     __slots__ = ()
     _vc = "released"
@@ -54,7 +54,7 @@ RELEASED = _Released()
 
 
 class SavedVariable:
-    """A tensor together with the version that it had when it was saved."""
+    """A saved tensor and its version at the time."""
 
     __slots__ = (
         "tensor",
@@ -107,7 +107,7 @@ class SavedVariable:
             self.packed = shallow_copy(tensor)
 
     def register_hooks(self, pack, unpack):
-        """Replace what is kept by `pack(tensor)`; `unpack` must give back an equal tensor.
+        """Keep `pack(tensor)` instead of the tensor; `unpack` must return an equal tensor.
 
         Raises:
             RuntimeError: if there are hooks already, or `pack` writes to its argument.
@@ -122,7 +122,7 @@ class SavedVariable:
         self._pack(original, shown, pack, unpack)
 
     def _pack(self, original, shown, pack, unpack):
-        """Keep what the hook makes of `shown` instead of `original`, and where the history of that goes on."""
+        """Keep `pack(shown)` instead of `original`, and the edge of `original`'s history."""
         outer = state.flags
         state.flags = outer & ~SAVED_HOOKS | GRAD_OFF
         before = self.counter[0]
@@ -152,13 +152,13 @@ class SavedVariable:
 
     @property
     def data(self):
-        """What is kept, as it is: the tensor, without history if it is an output; or what the pack hook returned."""
+        """The kept value: the tensor, without history if it is an output; or the pack hook's result."""
         if self.unpack_hook is not None:
             return self.packed
         return self.tensor if self.tensor is not None else self._output()
 
     def unpack(self, node):
-        """The saved tensor, with its history.
+        """Return the saved tensor with its history.
 
         Args:
             node: the node that saved it.
@@ -183,7 +183,7 @@ class SavedVariable:
         return self._with_tangent(found)
 
     def _unpack_hooked(self, node):
-        """What the hook makes of it; a node of which several formulas need it calls the hook once."""
+        """Return the unpack hook's result; the hook runs once if several formulas of a node need the tensor."""
         task = state.graph_task
         if task is None:
             return self._unpack_anew(node)
@@ -226,7 +226,7 @@ class SavedVariable:
 
 
 def save(tensor):
-    """What a slot should hold for an input, whatever the situation."""
+    """Return the value of a node's slot for an input: the tensor or a SavedVariable."""
     if tensor is None:
         return None
     if tensor._vc is None and (not state.flags & SAVED_HOOKS or tensor._wrapped_number is not None):
@@ -235,12 +235,12 @@ def save(tensor):
 
 
 def save_list(tensors):
-    """A tuple of saved inputs."""
+    """Return a tuple of saved inputs."""
     return tuple([save(t) for t in tensors])
 
 
 def unpack(saved, node):
-    """The tensor in a slot that is not simply an unmodified tensor."""
+    """Return the tensor in a slot that is not simply an unmodified tensor."""
     if saved is None:
         return None
     if isinstance(saved, _operators.Tensor):
@@ -256,7 +256,7 @@ def unpack(saved, node):
 
 
 def check_attached(tensor) -> None:
-    """Refuse a tensor that was saved with a history which `detach_()` took away since."""
+    """Refuse a tensor whose history `detach_()` removed after it was saved."""
     if tensor.grad_fn is None:
         raise RuntimeError(
             "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
@@ -265,14 +265,14 @@ def check_attached(tensor) -> None:
 
 
 def unpack_list(saved, node):
-    """The tensors of a slot that holds a list."""
+    """Return the tensors of a slot that holds a list."""
     if saved is RELEASED:
         raise RuntimeError(FREED_MESSAGE)
     return tuple([unpack(s, node) for s in saved])
 
 
 def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expected: int, saved) -> str:
-    """The message for a saved tensor that was written to.
+    """Return the message for a saved tensor that was written to.
 
     Args:
         array, tensor: what was saved; the tensor is None for an output of the node.
@@ -302,7 +302,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
 
 
 def saved_outputs(node, output_nr):
-    """The SavedVariables in which a node keeps one of its own outputs."""
+    """Return the SavedVariables in which a node keeps one of its own outputs."""
     for field in node._saved_fields:
         saved = getattr(node, f"saved_{field}", None)
         for one in saved if isinstance(saved, tuple) else (saved,):
@@ -311,7 +311,7 @@ def saved_outputs(node, output_nr):
 
 
 class SavedTensor:
-    """What `_raw_saved_<field>` returns: a handle on which pack and unpack hooks can be put."""
+    """Handle on a saved tensor (`_raw_saved_<field>`), on which pack and unpack hooks can be registered."""
 
     __slots__ = ("_node", "_field", "_position")
 
@@ -328,7 +328,7 @@ class SavedTensor:
         return held[self._position] if held else RELEASED
 
     def register_hooks(self, pack_hook, unpack_hook):
-        """Keep `pack_hook(tensor)` in place of the tensor; `unpack_hook` must give back an equal one.
+        """Keep `pack_hook(tensor)` instead of the tensor; `unpack_hook` must return an equal tensor.
 
         Raises:
             TypeError: if either is not callable.
@@ -361,7 +361,7 @@ class SavedTensor:
 
     @property
     def data(self):
-        """What is kept, without running a hook: a Tensor, what the pack hook returned, or None."""
+        """The kept value: a Tensor, the pack hook's result, or None. No hook runs."""
         held = self._held
         if held is RELEASED or held is None:
             return None
@@ -374,7 +374,7 @@ class SavedTensor:
         return held.unpack_hook if isinstance(held, SavedVariable) else None
 
     def unpack(self):
-        """The saved tensor, with its history; None if it is undefined.
+        """Return the saved tensor with its history; None if it is undefined.
 
         Raises:
             RuntimeError: if it was freed, or written to since.
@@ -383,7 +383,7 @@ class SavedTensor:
 
 
 def raw_saved(node, field: str):
-    """The handle on what a node keeps in a field, or a tuple of them for a list of tensors.
+    """Return the handle on what a node keeps in a field, or a tuple of them for a list of tensors.
 
     Raises:
         RuntimeError: if the tensors of a list were freed.

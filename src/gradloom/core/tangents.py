@@ -12,7 +12,7 @@ from ..memory.ownership import offset_in_elements
 from . import late
 from .saved_variable import saved_outputs
 
-_holders: list = []  # weak references to whatever has a tangent of the open level
+_holders: list = []  # weak references to tensors and saved variables with a tangent of the open level
 
 
 def tangent_of(tensor):
@@ -84,7 +84,7 @@ def hold_tangent(holder, tangent) -> None:
 
 
 def drop_tangents() -> None:
-    """Take the tangents of the level that closes away from whatever has one."""
+    """Remove all tangents, as the level closes."""
     for reference in _holders:
         found = reference()
         if found is not None:

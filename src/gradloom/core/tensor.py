@@ -1,15 +1,15 @@
 """Tensor: an array with a place in the autograd graph.
 
 Note [Tensor layout]
-Wrappers make a result with `object.__new__(Tensor)` and three stores, so what every tensor has is three slots, and all
-else is a class attribute that stands for its absence until somebody sets it:
+Wrappers make a result with `object.__new__(Tensor)` and three stores. So every tensor has three slots; all other
+attributes are class attributes with a default until they are set:
 
     _array   the ndarray; its base chain is the storage, its dtype the dtype. Never a NumPy scalar
     _edge    where its gradient goes; see Note [Edges]
     _vc      None, or the version counter shared with its views and saved variables: a list of one int
 
-Operators become methods when `gradloom.tensors.binding` runs. `TensorBase` in tensor_base.py has the methods that ask
-only for the array (sizes, strides, memory). This file has the rest: autograd, and Python's protocols.
+Operators become methods when `gradloom.tensors.binding` runs. `TensorBase` in tensor_base.py has the methods that need
+only the array (sizes, strides, memory). This file has the rest: autograd and Python's protocols.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Tensor(TensorBase):
     _view: Any = None  # ViewMeta of a view
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _grad: Tensor | None = None
-    _grad_dtype: Any = None  # a tuple with the NumPy dtype that `grad` must have, or None for any
+    _grad_dtype: Any = None  # a tuple: the NumPy dtype that `grad` must have, or None for any
     _tangent: Any = None  # forward-mode tangent
     _post_accumulate_grad_hooks: Any = None
-    _wrapped_number: Number | None = None  # the Python number that this tensor was made from, to promote weakly
+    _wrapped_number: Number | None = None  # the Python number behind this tensor, which promotes weakly
     _retains_grad = False
-    _detachments = 0  # how often detach_() took its history away
-    _inference: bool | int = False  # 2 for one that has a version all the same: see mark_detached_inference
+    _detachments = 0  # how often detach_() removed its history
+    _inference: bool | int = False  # 2 if it has a version nevertheless: see mark_detached_inference
     _name: str | None = None
     _backward_hooks: Any = None  # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
     _operand = TensorBase._array  # where wrappers read it; see Note [Interception]
@@ -85,7 +85,7 @@ class Tensor(TensorBase):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("__module__", "").startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
-            # Classes of our own are no affair of public functions.
+            # Public functions treat gradloom's own subclasses as plain tensors.
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
         elif cls.__torch_function__ is not disabled_torch_function:
             late.add_function_subclass(cls)
@@ -100,7 +100,7 @@ class Tensor(TensorBase):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """What a subclass answers that does not say otherwise: the function's result, as tensors of its own class.
+        """Call the function and convert its result to this class: the default override of subclasses.
 
         Args:
             func: the public function that was called.
@@ -115,15 +115,15 @@ class Tensor(TensorBase):
     # --- tensors made of this one -----------------------------------------------------------------------------
 
     def new_tensor(self, data: Any, **options: Any) -> Tensor:
-        """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
+        """Return a new leaf with a copy of `data`, as `gradloom.tensor` does, by default of this tensor's dtype."""
         return late.new_tensor(self, data, **options)
 
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
-        """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
+        """Return a new tensor of this dtype from sizes or data; PyTorch's old constructor."""
         return late.legacy_tensor(Tensor, args, kwargs, self.dtype)
 
     def conj(self) -> Tensor:
-        """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
+        """Return the complex conjugate, or a real tensor itself. Written by hand because most formulas call it."""
         return _operators._conj(self) if self._array.dtype.kind == "c" else self
 
     @overload
@@ -133,7 +133,7 @@ class Tensor(TensorBase):
     def type(self, dtype: DType | str, non_blocking: bool = False) -> Tensor: ...
 
     def type(self, dtype: DType | str | None = None, non_blocking: bool = False) -> str | Tensor:
-        """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name).
+        """Return the legacy type name, or a copy converted to `dtype` (a dtype or a legacy name).
 
         Args:
             non_blocking: has no effect: there is one device.
@@ -183,7 +183,7 @@ class Tensor(TensorBase):
         if view is not None:
             view.is_own_leaf = value and view.edge is NO_EDGE
             accumulator = self._accumulator and self._accumulator()
-            if accumulator:  # the end of graphs that exist: it adds to `grad` only while that is required
+            if accumulator:  # existing graphs end in it; it adds to `grad` only while the tensor requires grad
                 accumulator.variable = self if value else self._detached_alias()
         else:
             self._edge = None if value else NO_EDGE
@@ -202,7 +202,7 @@ class Tensor(TensorBase):
         view = self._view
         if not (requires_grad and self.requires_grad) or self._inference:
             self.requires_grad = requires_grad
-        elif view is not None and view.edge is NO_EDGE:  # it requires grad because its base does, and now by itself
+        elif view is not None and view.edge is NO_EDGE:  # it required grad because its base does, and now does itself
             view.is_own_leaf = True
         return self
 
@@ -231,7 +231,7 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward added up here; None before. Of a leaf, or after `retain_grad()`.
+        """The gradient accumulated by backward, for a leaf or after `retain_grad()`; None before.
 
         May be set to a Tensor of this tensor's shape and dtype, or None.
         """
@@ -277,10 +277,10 @@ class Tensor(TensorBase):
 
     @property
     def grad_dtype(self) -> _dtype | None:
-        """The dtype that `grad` has: of this leaf, unless another was set; None where any will do.
+        """The dtype of `grad`: that of this leaf unless another was set; None for any.
 
         Raises:
-            RuntimeError: for a tensor that is no leaf; when set to another dtype than that of a gradient that is there.
+            RuntimeError: for a tensor that is not a leaf; when set to another dtype than that of the present gradient.
         """
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
@@ -315,7 +315,7 @@ class Tensor(TensorBase):
                 raise RuntimeError(
                     "data set to a tensor that requires gradients must be floating point or complex dtype"
                 )
-            self._accumulator = None  # one of the new dtype takes its place
+            self._accumulator = None  # one of the new dtype will be made
         self._array = value._array
 
     @data.deleter
@@ -337,7 +337,7 @@ class Tensor(TensorBase):
         return self._view is not None
 
     def is_inference(self) -> bool:
-        """Whether this tensor was made in inference mode."""
+        """Return whether this tensor was made in inference mode."""
         return bool(self._inference)
 
     @property
@@ -347,7 +347,7 @@ class Tensor(TensorBase):
 
     @property
     def name(self) -> str | None:
-        """None: tensors have no names here."""
+        """None: tensors have no names."""
         return self._name
 
     def backward(
@@ -360,13 +360,13 @@ class Tensor(TensorBase):
         """Add to `.grad` of every leaf (or of `inputs`) the derivative of this tensor times `gradient`.
 
         Args:
-            gradient: Tensor of this tensor's shape; may be left out for a tensor of one element.
+            gradient: Tensor of this tensor's shape; optional for a tensor of one element.
             retain_graph: keep saved tensors (default: the value of create_graph).
             create_graph: record the backward pass, for higher derivatives.
             inputs: Tensors to accumulate into, instead of all leaves.
 
         Raises:
-            RuntimeError: if this tensor requires no grad, the gradient's shape differs, or the graph was freed.
+            RuntimeError: if this tensor does not require grad, the gradient's shape differs, or the graph was freed.
         """
         late.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -387,7 +387,7 @@ class Tensor(TensorBase):
         return register_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
+        """Call `hook(tensor)` after each addition to this leaf's `.grad`."""
         from .hooks import register_post_accumulate_grad_hook
 
         return register_post_accumulate_grad_hook(self, hook)
@@ -395,7 +395,7 @@ class Tensor(TensorBase):
     # --- aliases without history --------------------------------------------------------------------------------
 
     def _detached_alias(self) -> Tensor:
-        """The same memory and version counter, without history."""
+        """Return an alias with the same memory and version counter, without history."""
         out = new(Tensor)
         out._array = self._array
         out._edge = NO_EDGE
@@ -406,7 +406,7 @@ class Tensor(TensorBase):
         return out
 
     def _leaf_reference(self) -> Any:
-        """A weak reference to the AccumulateGrad of a leaf that requires grad, else None."""
+        """Return a weak reference to the AccumulateGrad of a leaf that requires grad, else None."""
         if self._edge is None and self._view is None:
             gradient_edge(self)
             return self._accumulator
@@ -414,7 +414,7 @@ class Tensor(TensorBase):
 
     @staticmethod
     def _make_subclass(cls: builtins.type[_Subclass], data: Tensor, require_grad: bool = False) -> _Subclass:
-        """A tensor of class `cls` on the memory of `data`; how Parameter is made."""
+        """Return a tensor of class `cls` on the memory of `data`; how Parameter is made."""
         out = new(cls)
         out._array = data._array
         out._vc = data._vc
@@ -433,7 +433,7 @@ class Tensor(TensorBase):
         storage_offset: int | None = None,
         **options: Any,
     ) -> _Subclass:
-        """A tensor of class `cls` that has a shape and a dtype, but no values: `cls.__torch_dispatch__` answers for it.
+        """Return a tensor of class `cls` with a shape and a dtype but no values; `cls.__torch_dispatch__` handles it.
 
         Args:
             size: the shape.
@@ -447,7 +447,7 @@ class Tensor(TensorBase):
         return late.make_wrapper_subclass(cls, size, strides, storage_offset, **options)
 
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
-        """The same data as an instance of the Tensor subclass `cls`, differentiable."""
+        """Return the same data as an instance of the Tensor subclass `cls`, differentiably."""
         alias = _operators.alias(self)
         out = new(cls)
         out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
@@ -457,7 +457,7 @@ class Tensor(TensorBase):
     # --- Python's protocols ---------------------------------------------------------------------------------------
 
     def item(self) -> Any:
-        """The value of a tensor of one element, as a Python number."""
+        """Return the value of a tensor of one element, as a Python number."""
         array = self._array
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
@@ -467,7 +467,7 @@ class Tensor(TensorBase):
         return float(found) if array.dtype.kind == "V" else found
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Return the values as nested lists of Python numbers."""
         array = self._array
         if array.__class__ is not ndarray:
             raise RuntimeError(
@@ -477,15 +477,14 @@ class Tensor(TensorBase):
         return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The ndarray on the same memory.
+        """Return the ndarray on the same memory.
 
         Args:
-            force: give a copy where there is no such ndarray.
+            force: return a copy if no ndarray can share the memory.
 
         Raises:
-            RuntimeError: in grad mode, if the tensor requires grad; or if its conjugate or negative bit is set; unless
-                `force`.
-            TypeError: for bfloat16, which NumPy does not know.
+            RuntimeError: unless `force`, if the tensor requires grad in grad mode, or has a conjugate or negative bit.
+            TypeError: for bfloat16, which NumPy does not have.
         """
         if self.requires_grad and not force and not state.flags & GRAD_OFF:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -501,7 +500,7 @@ class Tensor(TensorBase):
         return self._array
 
     def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
-        """The values of a tensor whose conjugate or negative bit is set, if `force`."""
+        """Return the values of a tensor whose conjugate or negative bit is set, if `force`."""
         if not force:
             bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
             raise RuntimeError(
@@ -516,7 +515,7 @@ class Tensor(TensorBase):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """What NumPy's functions make of a result whose operands include a tensor."""
+        """Convert the result of a NumPy function on tensors."""
         array = np.asarray(array)
         return wrap(array.view(np.uint8) if array.dtype.kind == "b" else array)
 
@@ -550,7 +549,7 @@ class Tensor(TensorBase):
         return complex(self.item())
 
     def _check_scalar(self) -> None:
-        """Raise for several elements; warn, once, where autograd loses sight of the value."""
+        """Raise for several elements; warn once if the tensor requires grad, since the number does not."""
         if self._array.size != 1:
             raise ValueError(
                 f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
@@ -579,7 +578,7 @@ class Tensor(TensorBase):
         return iter(self.unbind(0))
 
     def __reversed__(self) -> Tensor:
-        """The tensor with its first dimension in reverse."""
+        """Return the tensor with its first dimension in reverse."""
         return self.flip(0) if self._array.ndim else self
 
     def __contains__(self, element: Tensor | Number) -> bool:
@@ -605,7 +604,7 @@ class Tensor(TensorBase):
 
 
 def _real_number(value, kind):
-    """The real part of a number without an imaginary one."""
+    """Return a number's real part; raise RuntimeError if the imaginary part is not zero."""
     if value.__class__ is complex:
         if value.imag:
             raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
@@ -614,7 +613,7 @@ def _real_number(value, kind):
 
 
 def wrap(array: np.ndarray) -> Tensor:
-    """A tensor without history on an ndarray (or NumPy scalar)."""
+    """Return a tensor without history on an ndarray (or NumPy scalar)."""
     out = new(Tensor)
     out._array = array if array.__class__ is ndarray else np.asarray(array)
     out._edge = NO_EDGE
@@ -626,22 +625,22 @@ _REAL = frozenset((int, float))
 
 
 def wrapped_number(value, like=None) -> Tensor:
-    """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype.
+    """Return a 0-dim tensor for a Python number, which does not widen the other operand's dtype.
 
     Args:
         value: bool, int, float or complex.
-        like: the tensor that it meets; a floating one lends its dtype, so that no promotion is needed.
+        like: the other operand; if it is floating, its dtype is used, so that no promotion is needed.
     """
     array = None
     if like is not None:
         other = like._array.dtype
-        char = other.char  # not of half precision, to which an operator may not round a number (Note [Type promotion])
+        char = other.char  # not half precision, to which an operator must not round a number (Note [Type promotion])
         if (
             (char == "f" or char == "d")
             and value.__class__ in _REAL
             or (char == "F" or char == "D")
             and (value.__class__ is not bool)
-        ):  # which an operator may refuse
+        ):  # some operators refuse bool
             array = np.array(value, other)
     if array is None:
         kind = value.__class__

@@ -1,7 +1,7 @@
-"""TensorBase: the slots of a tensor, and what its array says: sizes, strides, dtype, memory.
+"""TensorBase: the slots of a tensor and the properties of its array: sizes, strides, dtype, memory.
 
-Nothing here concerns autograd; see Note [Tensor layout] in tensor.py for what the slots hold. As in PyTorch, `Tensor`
-is what users have, and `TensorBase` only what it derives from.
+Nothing here concerns autograd. Note [Tensor layout] in tensor.py describes the slots. As in PyTorch, users have a
+`Tensor`, which derives from `TensorBase`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 
 class TensorBase(TensorMembers):
-    """The slots of a tensor, and what its array says."""
+    """The slots of a tensor, and the properties of its array."""
 
     __slots__ = ("_array", "_edge", "_vc", "__weakref__")
     __module__ = "gradloom"
@@ -49,7 +49,7 @@ class TensorBase(TensorMembers):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return self._array.ndim
 
     @property
@@ -85,7 +85,7 @@ class TensorBase(TensorMembers):
     def size(self, dim: int) -> int: ...
 
     def size(self, dim: int | None = None) -> Size | int:
-        """The shape, or the extent of one dimension (negative counts from the end).
+        """Return the shape, or the extent of one dimension (negative counts from the end).
 
         Args:
             dim: which dimension; None for all.
@@ -121,15 +121,15 @@ class TensorBase(TensorMembers):
             raise _no_such_dim(dim, array.ndim) from None
 
     def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
-        """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps.
+        """Return whether the elements are in memory in the order of a memory format, without gaps.
 
         Args:
-            memory_format: the order asked about; contiguous_format by default.
+            memory_format: the memory format; contiguous_format by default.
         """
         return is_in_format(self._array, memory_format)
 
     def is_set_to(self, tensor: Tensor) -> bool:
-        """Whether both tensors show the same memory in the same way.
+        """Return whether both tensors show the same memory in the same way.
 
         Args:
             tensor: the Tensor to compare with.
@@ -138,7 +138,7 @@ class TensorBase(TensorMembers):
         return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
 
     def is_same_size(self, other: Tensor) -> bool:
-        """Whether both tensors have the same shape.
+        """Return whether both tensors have the same shape.
 
         Args:
             other: the Tensor to compare with.
@@ -146,7 +146,7 @@ class TensorBase(TensorMembers):
         return self._array.shape == other._array.shape
 
     def get_device(self) -> int:
-        """The index of the device; -1 for the CPU."""
+        """Return the index of the device; -1 for the CPU."""
         return -1
 
     def storage_offset(self) -> int:
@@ -154,16 +154,16 @@ class TensorBase(TensorMembers):
         return offset_in_elements(self._array)
 
     def data_ptr(self) -> int:
-        """The memory address of the first element; 0 if there is none."""
+        """Return the memory address of the first element; 0 if there is none."""
         array = self._array
         return address(array) if array.size and array.__class__ is ndarray else 0
 
     def untyped_storage(self) -> UntypedStorage:
-        """The bytes that this tensor shares with its views."""
+        """Return the bytes that this tensor shares with its views."""
         return late.untyped_storage(self._array)
 
     def storage(self) -> TypedStorage:
-        """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
+        """Return the same memory as `untyped_storage`, as elements of this tensor's dtype."""
         warn_of_typed_storage()
         return late.typed_storage(self._array, self.dtype)
 
@@ -171,29 +171,29 @@ class TensorBase(TensorMembers):
         return late.typed_storage(self._array, self.dtype)
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is a real floating-point one."""
+        """Return whether the dtype is a real floating-point one."""
         return self.dtype.category == FLOATING
 
     def is_complex(self) -> bool:
-        """Whether the dtype is complex."""
+        """Return whether the dtype is complex."""
         return self._array.dtype.kind == "c"
 
     def is_signed(self) -> bool:
-        """Whether the dtype has negative numbers."""
+        """Return whether the dtype has negative numbers."""
         return self.dtype.is_signed
 
     def is_conj(self) -> bool:
-        """Whether the values are the conjugates of those in memory; see Note [Conjugate and negative bits]."""
+        """Return whether the values are the conjugates of those in memory; see Note [Conjugate and negative bits]."""
         array: Any = self._array
         return type(array) is not ndarray and array.conj_bit
 
     def is_neg(self) -> bool:
-        """Whether the values are the negatives of those in memory."""
+        """Return whether the values are the negatives of those in memory."""
         array: Any = self._array
         return type(array) is not ndarray and array.neg_bit
 
     def _is_zerotensor(self) -> bool:
-        """False; but see Note [Zero tangents]."""
+        """Return False; but see Note [Zero tangents]."""
         return False
 
 

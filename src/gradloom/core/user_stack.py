@@ -1,4 +1,4 @@
-"""Where the user's program was: stacks kept as pairs (code, line), their text in messages, and warnings about them."""
+"""The user's place in their program: stacks as pairs (code, line), their text in messages, and `warn_once`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NN = os.path.join(_FOLDER, "nn", "")
-# Generated code: gradloom's, that of a package of operators, that of operators defined in memory.
+# Generated code: gradloom's, that of operator packages, and that of operators defined in memory.
 _GENERATED = re.compile(r"<define |.*[/\\]generated[/\\](functions|variable_type)[/\\]")
 
 
 def current_stack(skip: int) -> list:
-    """The (code, line) pairs of the calls in progress, innermost first, without the innermost `skip`."""
+    """Return the (code, line) pairs of the calls in progress, innermost first, without the innermost `skip`."""
     frame = sys._getframe(skip)
     found = []
     while frame is not None:
@@ -23,12 +23,12 @@ def current_stack(skip: int) -> list:
 
 
 def stack_text(stack) -> str:
-    """A stack as Python prints one, outermost first, down to the call that entered the library (or its `nn`)."""
+    """Format a stack as Python does, outermost first, down to the call that entered the library (or its `nn`)."""
     return "".join(stack_lines(stack))
 
 
 def stack_lines(stack) -> list[str]:
-    """The same as a list, with an entry for each call."""
+    """Format a stack as `stack_text` does, as a list with one entry for each call."""
     import traceback
 
     start = next((i for i, (code, _) in enumerate(stack) if not _is_plumbing(code)), 0)
@@ -38,7 +38,7 @@ def stack_lines(stack) -> list[str]:
 
 
 def user_line(stack) -> str:
-    """The innermost line of the stack that is not the library's own: `train.py:12, in step: y = x.exp()`."""
+    """Return the innermost line of the stack outside the library: `train.py:12, in step: y = x.exp()`."""
     import linecache
 
     for code, line in stack:
@@ -49,7 +49,7 @@ def user_line(stack) -> str:
 
 
 def level_of_user() -> int:
-    """The `stacklevel` with which a warning of the calling function points at the line that called the library."""
+    """Return the `stacklevel` with which the caller's warning points at the line that called the library."""
     frame, level = sys._getframe(1), 1
     while frame is not None and is_ours(frame.f_code):
         frame, level = frame.f_back, level + 1
@@ -93,7 +93,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def operator_called(stack) -> str:
-    """The operator of whose wrapper the stack was taken: `mul_.Tensor`; else the library's function that was called."""
+    """Return the operator whose wrapper is on the stack, as `mul_.Tensor`; else the library function called."""
     name = ""
     for code, _ in stack:
         if not is_ours(code):
@@ -106,12 +106,12 @@ def operator_called(stack) -> str:
 
 
 def is_ours(code) -> bool:
-    """Whether a code object is the library's own, or generated."""
+    """Return whether a code object belongs to the library or is generated."""
     return code.co_filename.startswith(_FOLDER) or is_generated(code)
 
 
 def is_generated(code) -> bool:
-    """Whether a code object is a node's or a wrapper's."""
+    """Return whether a code object is a node's or a wrapper's."""
     return _GENERATED.match(code.co_filename) is not None
 
 

@@ -1,4 +1,4 @@
-"""What in-place and out variants have in common: how a result gets into memory that exists already."""
+"""In-place and out variants: writing results into existing memory, and operators without derivatives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         wrapper: the generated function of the operator.
         args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
-        takes: words: `same_dtype` if a dtype that the result can be cast to does not do; `shared` if `out` may have
-            memory in common with inputs, `apart` if it must have none. Otherwise it must be all of an input, or none.
+        takes: words: `same_dtype` if the dtypes must be equal instead of castable; `shared` if `out` may overlap
+            inputs, `apart` if it must not. By default it may be an input as a whole, but not overlap one in part.
 
     Returns:
         `out`.
@@ -166,7 +166,7 @@ def require_gradient(tensor) -> None:
 
 
 def factory_dtype(dtype, out):
-    """The dtype of what a factory writes to `out`.
+    """Return the dtype of what a factory writes to `out`.
 
     Raises:
         RuntimeError: if `dtype` is given and differs from that of `out`.
@@ -181,7 +181,7 @@ def factory_dtype(dtype, out):
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:
-    """The error of a tensor that requires a gradient as an argument for which an operator has no derivative."""
+    """Return the error for an argument that requires grad although the operator has no derivative for it."""
     return RuntimeError(
         f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
         "input cannot have requires_grad True."
@@ -189,7 +189,7 @@ def not_differentiable(name: str, argument: str) -> RuntimeError:
 
 
 def not_implemented_history(name: str, inputs, results) -> None:
-    """Give results of an operator without a derivative a node that says so when a gradient arrives."""
+    """Give results of an operator without a derivative a node that raises when a gradient arrives."""
     node = not_implemented_node(name, inputs)
     if node is None:
         return
@@ -201,11 +201,11 @@ def not_implemented_history(name: str, inputs, results) -> None:
 
 
 def not_implemented_write(name: str, inputs) -> None:
-    """Give a tensor that an operator without a derivative wrote to a history that says so.
+    """Give a tensor that an operator without a derivative wrote to a node that raises when a gradient arrives.
 
     Args:
         name: the in-place operator.
-        inputs: its tensor arguments, of which it wrote to the first.
+        inputs: its tensor arguments; it wrote to the first.
     """
     node = not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
     if node is not None:
@@ -215,7 +215,7 @@ def not_implemented_write(name: str, inputs) -> None:
 
 
 def not_implemented_node(name: str, inputs):
-    """The node of an operator without a derivative; None if no input requires grad."""
+    """Return the node of an operator without a derivative; None if no input requires grad."""
     for t in inputs:
         if t is not None and t._edge is not NO_EDGE:
             break
@@ -234,8 +234,9 @@ def not_implemented_node(name: str, inputs):
 
 
 def fits(array: np.ndarray, *operands) -> bool:
-    """Whether a ufunc of `array` and `operands` may write straight into `array`: a floating (or complex) dtype, the
-    same for all, and shapes that broadcast to its own."""
+    """Return whether a ufunc of `array` and `operands` may write straight into `array`.
+
+    It may if all have the same floating (or complex) dtype and the shapes broadcast to that of `array`."""
     kind = array.dtype
     if kind.kind not in "fc" or 0 in array.strides:
         return False
@@ -264,9 +265,9 @@ def fits(array: np.ndarray, *operands) -> bool:
 
 
 def mark_inference(results) -> None:
-    """Note that tensors were made in inference mode.
+    """Mark tensors as made in inference mode.
 
-    Their version counter is never read, but a tensor that has one is looked at when it is saved for backward.
+    They get a version counter although it is never read, so that saving them for backward takes the path that refuses.
     """
     for r in results:
         if r is not None:
@@ -276,9 +277,9 @@ def mark_inference(results) -> None:
 
 
 def mark_detached_inference(result) -> None:
-    """Note that a tensor was made of an inference tensor by `detach()` or `.data`.
+    """Mark a tensor that `detach()` or `.data` made of an inference tensor.
 
-    Outside of inference mode such a tensor has a version of its own, and may be written to.
+    Outside inference mode such a tensor has a version of its own and may be written to.
     """
     result._inference = True if state.flags & INFERENCE else 2
     result._vc = [0]

@@ -1,19 +1,19 @@
-"""Views and writes in place: who shares memory with whom, and how a write changes their history.
+"""Views and in-place writes: which tensors share memory, and how a write changes their history.
 
 Note [Views and in-place writes]
-Every differentiable view remembers the tensor at the root of its chain of views (its base) and shares its version
-counter. Writing in place bumps the counter and gives a new history:
+Every differentiable view has a reference to the tensor at the root of its chain of views (its base) and shares its
+version counter. Writing in place bumps the counter and gives a new history:
 
-- to a tensor that is no view: its edge becomes output 0 of the writing node (`rebase_history`);
-- to a view: the *base* gets a CopySlices node, which in backward lets the writing node see only the gradient of the
-  region that was written. All other views of the base become stale: their version no longer matches, and the next time
-  their edge is asked for, it is made anew as an as_strided view of the base's new history.
+- to a tensor that is not a view: its edge becomes output 0 of the writing node (`rebase_history`);
+- to a view: the *base* gets a CopySlices node, whose backward passes the writing node the gradient of the written
+  region only. All other views of the base become stale: their version no longer matches, and when their edge is next
+  needed, it is remade as an as_strided view of the base's new history.
 
-A view that shows another dtype or the real part of complex memory cannot be replayed by as_strided on its base; it
-carries a `replay` function instead.
+as_strided cannot replay a view of another dtype or of the real part of complex memory; such a view has a `replay`
+function.
 
 A view without history of its own (made in no_grad mode, or of a tensor that did not require grad then) requires grad as
-soon as its base does, as in PyTorch: results made from it are recorded, but no gradient flows along its edge.
+soon as its base does, as in PyTorch: operators on it are recorded, but no gradient flows along its edge.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
 from .saved_variable import FREED_MESSAGE
 
-# How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on. TRANSFORM_INPUT is what a
-# transformed function gets in the place of an argument.
+# Creation metadata of a view; anything but DEFAULT restricts writes in grad mode. TRANSFORM_INPUT marks the tensor that
+# a transformed function gets for an argument.
 DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW, TRANSFORM_INPUT = range(6)
 
 
 class ViewMeta:
-    """What a view knows of its base."""
+    """A view's base, its edge, and how to make it again."""
 
     __slots__ = ("base", "edge", "version", "creation", "replay", "is_own_leaf")
-    carries_tangents = True  # whether it is a view for forward mode, too
+    carries_tangents = True  # whether it is a view in forward mode, too
 
     def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
         self.base = base
@@ -48,14 +48,14 @@ class ViewMeta:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the view requires grad: by its history, by itself, or because its base does."""
+        """Whether the view requires grad: by its history, as a leaf, or because its base does."""
         return self.edge is not NO_EDGE or self.is_own_leaf or self.base.requires_grad
 
     def history(self, tensor):
-        """The edge that the view was made along, made anew if its base was written to since; NO_EDGE without one.
+        """Return the edge of the view operator, remade if the base was written to since; NO_EDGE without history.
 
         Raises:
-            RuntimeError: if the base was written to, and a view that came to be as this one did must not be replayed.
+            RuntimeError: if the base was written to, and a view with this creation metadata must not be replayed.
         """
         edge, version = self.edge, tensor._vc[0]
         if version == self.version:
@@ -64,7 +64,7 @@ class ViewMeta:
         if not base.requires_grad:
             if edge is NO_EDGE:
                 return edge
-            base = base._detached_alias()  # the base was detached since: no gradient gets beyond the view
+            base = base._detached_alias()  # the base was detached since: gradients end at the view
             base._edge = DEAD_EDGE
         if self.creation != DEFAULT:
             raise RuntimeError(
@@ -76,7 +76,7 @@ class ViewMeta:
         return self.edge
 
     def current_edge(self, tensor):
-        """The edge that a gradient of the view flows along."""
+        """Return the edge that a gradient of the view flows along."""
         edge = self.edge
         if edge is NO_EDGE or tensor._vc[0] != self.version:
             edge = self.history(tensor)
@@ -101,7 +101,7 @@ class ViewMeta:
 
 
 class PrimalView(ViewMeta):
-    """Of what `unpack_dual` gives: it has no tangent, although its base may have one."""
+    """Metadata of a primal that `unpack_dual` returns: it has no tangent, although its base may have one."""
 
     __slots__ = ()
     carries_tangents = False
@@ -116,7 +116,7 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
         edge: `(node, output_nr)` of the view operator, or NO_EDGE.
         flags: the thread's dispatch flags when the operator was called.
         creation: one of the constants above.
-        replay: how to make the view again from `source`, where as_strided cannot.
+        replay: function that makes the view from `source`, where as_strided cannot.
     """
     counter = source._vc
     if counter is None:
@@ -151,7 +151,7 @@ def _through(replay, array):
 
 
 def _restriding(array):
-    """How to show, of a tensor with the same memory and dtype, what `array` shows."""
+    """Return a function that makes, of a tensor with the same memory and dtype, the view that `array` is."""
     shape, item, offset = array.shape, array.itemsize, offset_in_elements(array)
     strides = tuple([s // item for s in array.strides])
     return lambda root: _operators.as_strided(root, shape, strides, offset)
@@ -187,10 +187,10 @@ def _any_requires_grad(tensors) -> bool:
 
 
 def forbidden_view_message(view, modified: str) -> str:
-    """Why a view must not be written, or made anew, while its history is recorded.
+    """Return the message for a view that must not be written, or replayed, while its history is recorded.
 
     Args:
-        modified: what is modified and how, after "A view ... and".
+        modified: the words that follow "A view ... and".
     """
     node, nr = view.edge
     if view.creation == TRANSFORM_INPUT:
@@ -235,7 +235,7 @@ def forbidden_view_message(view, modified: str) -> str:
 
 
 def move_retained_gradient(old, new) -> None:
-    """Let the hook of `retain_grad` follow its tensor from one edge to another."""
+    """Move the hook of `retain_grad` from a tensor's old edge to its new one."""
     node, nr = old
     if node is not None and node.hooks is not None and nr in node.hooks.retain_grad and new[0] is not None:
         new[0].ensure_hooks().retain_grad[new[1]] = node.hooks.retain_grad.pop(nr)
@@ -266,7 +266,7 @@ def rebase_history(tensor, node) -> None:
 
 
 def replace_history(tensor, node) -> None:
-    """Make `node` the history of a tensor of which an operator changed the shape in place, not the memory.
+    """Make `node` the history of a tensor whose shape, not memory, an operator changed in place.
 
     Args:
         tensor: the Tensor, its version already bumped.
@@ -282,7 +282,7 @@ def replace_history(tensor, node) -> None:
 
 
 def share_version(result, source) -> None:
-    """Tie a result to the memory of its source where autograd sees no view, as for one of another dtype."""
+    """Share the source's version counter with a result on its memory that is not a differentiable view."""
     counter = source._vc
     if counter is None:
         counter = source._vc = [0]
@@ -292,7 +292,7 @@ def share_version(result, source) -> None:
 
 
 class CopySlices(Node):
-    """Backward of a write into a view, seen from the base: the region's gradient goes through the writing node."""
+    """Backward of a write into a view, for the base: the region's gradient goes through the writing node."""
 
     __slots__ = ("fn", "geometry", "base_layout", "replay")
 
@@ -334,18 +334,18 @@ class CopySlices(Node):
         return (out if base_edge[0] is not None else None, *inner[1:])
 
     def release_variables(self):
-        self.geometry = None  # which says that there was a pass that did not keep the graph
+        self.geometry = None  # marks that a pass without retain_graph has run
         if self.fn.release_variables is not None:
             self.fn.release_variables()
 
 
 def _like_base(grad, strides, start):
-    """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
+    """Return a differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
     array = grad._array
     if hasattr(grad, "_physical"):  # batched: each batch element has such memory, one after the other
         last = sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
         return grad._batched_like(_like_base(grad._physical, (start + 1 + last, *strides), start))
-    if array.__class__ is not np.ndarray:  # of a subclass that stands for other tensors, whose views are replayed
+    if array.__class__ is not np.ndarray:  # a wrapper subclass, whose views are replayed
         return _operators.copy_(_operators.new_empty_strided(grad, array.shape, strides), grad)
     span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
     memory = np.zeros(span, array.dtype)

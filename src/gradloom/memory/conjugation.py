@@ -1,20 +1,18 @@
-"""The conjugate bit and the negative bit: arrays whose values are those in memory, conjugated or negated when read.
+"""The conjugate and negative bits: arrays whose values are the conjugates or negatives of those in memory.
 
 Note [Conjugate and negative bits]
-`x.conj()` of a complex tensor is a view, and so is the imaginary part of that: they show memory whose values are
-conjugated, or negated, as they are read, and again as they are written. NumPy has no such arrays. A `Deferred` takes
-the place of one in `Tensor._array`:
+`x.conj()` of a complex tensor is a view, and so is its imaginary part: reading conjugates or negates the values in
+memory, and so does writing. NumPy has no such arrays, so `Tensor._array` is a `Deferred`:
 
-- to NumPy it is no array, but something that can be made into one (`__array__`, `__array_ufunc__`,
-  `__array_function__`). Whatever reads it, also in C and in SciPy, gets a new array of the values that it stands for.
-  Nothing can read the memory by mistake, and no kernel has to know of it;
-- to Python code it is an array (`__class__` is ndarray), so that nothing takes it for a number;
-- what views an array (indexing with slices, transposing, reshaping) gives a Deferred on the view;
-- what writes to it (`a[...] = b`, `out=a`, `a += b`, `a.fill(0)`, `np.copyto(a, b)`) writes the conjugates or
-  negatives to the memory. A method that writes and is not known here raises AttributeError: nothing is lost.
+- NumPy converts it (`__array__`, `__array_ufunc__`, `__array_function__`). All readers, also in C and in SciPy, get a
+  new array of the values, so that nothing reads the memory by mistake and no kernel handles the bits;
+- Python code sees an array (`__class__` is ndarray), not a number;
+- operations that view an array (indexing with slices, transposing, reshaping) return a Deferred on the view;
+- operations that write (`a[...] = b`, `out=a`, `a += b`, `a.fill(0)`, `np.copyto(a, b)`) write the conjugates or
+  negatives to the memory. A writing method that is missing here raises AttributeError.
 
-Results of computations have no bits, as in PyTorch. Tensors without bits hold plain arrays and know nothing of this
-module, which is loaded with the first bit.
+Results of computations have no bits, as in PyTorch. Tensors without bits have plain arrays; this module is imported
+with the first bit.
 """
 
 from __future__ import annotations
@@ -78,20 +76,20 @@ class Deferred(NDArrayOperatorsMixin):
         self.memory, self.conj_bit, self.neg_bit = memory, conj, neg
 
     def resolve(self) -> np.ndarray:
-        """The values, a new array."""
+        """Return the values, a new array."""
         values = conjugate(self.memory) if self.conj_bit else self.memory
         if self.neg_bit:
             values = negative(values)
         return values if values.__class__ is ndarray else asarray(values)  # arrays without dimensions became scalars
 
     def _turned(self, values: Any) -> Any:
-        """From what is in memory to the values; the way back is the same."""
+        """Apply the conjugate and negative bits; self-inverse."""
         if self.conj_bit:
             values = conjugate(values)
         return negative(values) if self.neg_bit else values
 
     def _seen(self, found: Any) -> Any:
-        """What `found`, made of the memory, stands for: a Deferred if it shows the memory, else values."""
+        """Apply the bits to a result computed from the memory: a Deferred if it shares the memory, else values."""
         if found.__class__ in (list, tuple):
             return found.__class__(self._seen(f) for f in found)
         if isinstance(found, np.ndarray) and (not found.size or np.may_share_memory(found, self.memory)):
@@ -99,7 +97,7 @@ class Deferred(NDArrayOperatorsMixin):
         return self._turned(found)
 
     def through(self, viewer: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """What `viewer` shows of the memory, which may be of another dtype, with the same bits."""
+        """Return `viewer(memory)`, which may have another dtype, with the same bits."""
         return Deferred(viewer(self.memory), self.conj_bit, self.neg_bit)
 
     def filled_by(self, fill: Callable[[np.ndarray], object]) -> Deferred:
@@ -109,7 +107,7 @@ class Deferred(NDArrayOperatorsMixin):
         self[...] = values
         return self
 
-    # --- what NumPy asks ------------------------------------------------------------------------------------------
+    # --- NumPy's protocols ----------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -183,7 +181,7 @@ class Deferred(NDArrayOperatorsMixin):
         self.imag[...] = values
 
     def view(self, *dtype: Any, **keywords: Any) -> Any:
-        """A view; of values as another dtype, a copy."""
+        """Return a view; of values as another dtype, a copy."""
         if keywords or dtype and np.dtype(dtype[0]) != self.dtype:
             return self.resolve().view(*dtype, **keywords)
         return self._seen(self.memory.view())
@@ -272,7 +270,7 @@ def plain(value: Any) -> Any:
 
 
 def _written(target: Any, values: Any) -> Any:
-    """What a function that was given `out=target` returns, once `values` are in it."""
+    """Write `values` to the `out=` argument of a function, and return it."""
     if type(target) is not Deferred:
         return target if target is not None else values
     target[...] = values
@@ -288,14 +286,14 @@ def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
 
 
 def conjugated(array: Any) -> Any:
-    """A view of the conjugates of a complex array; two conjugations are none."""
+    """Return a view of the conjugates of a complex array; two conjugations are none."""
     if type(array) is Deferred:
         return with_bits(array.memory[...], not array.conj_bit, array.neg_bit)
     return Deferred(array, True, False)
 
 
 def negated(array: Any) -> Any:
-    """A view of the negatives of an array; two negations are none."""
+    """Return a view of the negatives of an array; two negations are none."""
     if type(array) is Deferred:
         return with_bits(array.memory[...], array.conj_bit, not array.neg_bit)
     return Deferred(array, False, True)

@@ -17,7 +17,7 @@ import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _DEFAULT = 256 << 20
-_LARGEST_MAPPED = 32 << 20  # the largest threshold that glibc accepts for blocks that are mapped by themselves
+_LARGEST_MAPPED = 32 << 20  # glibc's largest M_MMAP_THRESHOLD
 _OF_GLIBC = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
 
 decided = False  # whether the default was applied, or the user chose
@@ -30,7 +30,7 @@ def keep_freed_memory(nbytes: int) -> bool:
         nbytes: bytes at the end of a heap from which on malloc gives memory back to the system.
 
     Returns:
-        Whether malloc was told: False where the C library is not glibc.
+        Whether the C library took the setting: False unless it is glibc.
 
     Raises:
         ValueError: if the number is negative.

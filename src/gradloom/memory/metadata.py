@@ -1,4 +1,4 @@
-"""Arrays without values: shape, dtype and strides of tensors that stand for others."""
+"""Metadata: shape, dtype and strides in place of an array, for tensors without values of their own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 
 
 class Metadata:
-    """Shape, dtype and strides of an array that does not exist.
+    """The shape, dtype and strides of a tensor without values: `_array` within vmap and of wrapper subclasses.
 
-    It is `_array` of tensors that have no values of their own: those that vmap maps over, and wrapper subclasses. What
-    asks for sizes, dtypes and strides goes on as if there were an array. What asks for values gets a RuntimeError,
-    however it asks (NumPy's functions, operators, methods): there is no memory that could be read by mistake.
+    Code that reads sizes, dtypes and strides works as with an array. Reading values raises RuntimeError, by NumPy's
+    functions, operators and methods alike.
 
     Args:
         shape: the sizes, a tuple of ints.
@@ -68,11 +67,11 @@ class Metadata:
         return _Flags(self)
 
     def transpose(self, axes: tuple[int, ...]) -> Metadata:
-        """With the dimensions in another order."""
+        """Return the metadata with the dimensions in another order."""
         return Metadata(tuple([self.shape[d] for d in axes]), self.dtype, tuple([self.strides[d] for d in axes]))
 
     def reshape(self, shape: tuple[int, ...], copy: bool | None = False) -> Metadata:
-        """Seen in another shape. Raises ValueError if the strides do not allow it."""
+        """Return the metadata of a view in another shape. Raises ValueError if the strides do not allow it."""
         anything = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read
         seen = anything.reshape(shape, copy=False)
         return Metadata(seen.shape, self.dtype, seen.strides)

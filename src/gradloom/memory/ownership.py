@@ -1,8 +1,7 @@
-"""The memory of arrays: who owns it, where it begins and ends, and views of it.
+"""The memory of arrays: its owner, where it begins and ends, and views of it.
 
-NumPy already tracks ownership (every view's `.base` chain ends at the array that owns the memory), so a storage
-(storage.py) is made only when somebody asks for one; two tensors share memory exactly when their owners are the same
-array.
+NumPy tracks ownership: every view's `.base` chain ends at the array that owns the memory. So storages (storage.py) are
+made on demand, and two tensors share memory exactly when their owners are the same array.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def owner(array: np.ndarray) -> np.ndarray:
-    """The ndarray that owns (or wraps) the memory that `array` looks at."""
+    """Return the ndarray that owns (or wraps) the memory of `array`."""
     while True:
         base = array.base
         if not isinstance(base, np.ndarray):  # None, a buffer, or what NumPy's as_strided puts between two arrays
@@ -27,7 +26,7 @@ def owner(array: np.ndarray) -> np.ndarray:
 
 
 def address(array: np.ndarray) -> int:
-    """Memory address of the first element."""
+    """Return the memory address of the first element."""
     memory: Any = array
     try:
         return memory.__array_interface__["data"][0]
@@ -36,7 +35,7 @@ def address(array: np.ndarray) -> int:
 
 
 def extent(base: np.ndarray) -> tuple[int, int]:
-    """First byte and one past the last byte of the memory of an owner."""
+    """Return the addresses of the first byte and past the last byte of an owner's memory."""
     if base.flags.c_contiguous or base.flags.f_contiguous:
         start = address(base)
         return start, start + base.nbytes
@@ -44,7 +43,7 @@ def extent(base: np.ndarray) -> tuple[int, int]:
 
 
 def rooted(array: np.ndarray) -> np.ndarray:
-    """The same elements as an array that is its own owner: a storage that begins with them."""
+    """Return the same elements as an array that is its own owner: a storage that begins with them."""
     if array.base is None:
         return array
     code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
@@ -60,7 +59,7 @@ class _Elements:
 
 
 def offset_in_elements(array: np.ndarray) -> int:
-    """PyTorch's storage_offset(): elements between the start of the memory and the first element."""
+    """Return PyTorch's storage_offset(): the elements between the start of the memory and the first element."""
     base = array.base
     if base is None:
         return 0
@@ -68,7 +67,7 @@ def offset_in_elements(array: np.ndarray) -> int:
 
 
 def flat(base: np.ndarray) -> np.ndarray:
-    """A one-dimensional view of all the memory of an owner, in address order."""
+    """Return a one-dimensional view of all the memory of an owner, in address order."""
     if base.flags.c_contiguous:
         return base.reshape(-1)
     if base.flags.f_contiguous:
@@ -97,7 +96,7 @@ class _Extent:
 
 
 def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
-    """A view of the memory that `array` belongs to.
+    """Return a view of the memory that `array` belongs to.
 
     Args:
         array: any array on that memory.
@@ -133,8 +132,9 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
 
 
 def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
-    """An array with the shape and strides of `layout` that begins where `array` does: in its memory if that is large
-    enough, else in new memory that begins with the same elements.
+    """Return an array with the shape and strides of `layout` that begins where `array` does.
+
+    It is in the memory of `array` if that is large enough, else in new memory that begins with the same elements.
 
     Raises:
         RuntimeError: where the memory is another library's, and too small.
@@ -156,7 +156,7 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
 
 
 def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
-    """The first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
+    """Return the first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
     from os.path import exists, getsize
 
     there = getsize(filename) if exists(filename) else 0

@@ -105,14 +105,14 @@ def namespace(module: str) -> dict:
 
 
 def _lone_number(value):
-    """A wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
+    """Return a wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
     found = wrapped_number(value)
     found._array = found._array.astype(number_type(value).numpy)
     return found
 
 
 def _imported(name):
-    """A method for which gradloom.tensors.lazy_methods is imported. It stays: who answers functions knows it."""
+    """Return a method for which gradloom.tensors.lazy_methods is imported. It stays: who answers functions knows it."""
 
     def method(self, *args, **kwargs):
         from . import lazy_methods as rare_methods
@@ -124,7 +124,7 @@ def _imported(name):
 
 
 def _getter(operator):
-    """A function of its own, so that reading an attribute can be told from calling the operator."""
+    """Return a function of its own, so that reading an attribute can be told from calling the operator."""
     found = getters[operator] = FunctionType(
         operator.__code__, operator.__globals__, operator.__name__, operator.__defaults__, operator.__closure__
     )

@@ -33,7 +33,7 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new leaf tensor with a copy of `data`.
+    """Return a new leaf tensor with a copy of `data`.
 
     Args:
         data: a number, nested sequences of numbers, an ndarray, or anything NumPy reads as an array.
@@ -84,7 +84,7 @@ def made(out):
 
 
 def _wanted(given, function: str):
-    """A dtype argument: None, a dtype, or the Python type that stands for one."""
+    """Return a dtype argument as a dtype or None; it may be a Python type."""
     if given is None or given.__class__ is dtype:
         return given
     if isinstance(given, type) and given in PYTHON_TYPES:
@@ -102,7 +102,7 @@ def _check_strides(array) -> None:
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor on the memory of an ndarray; writes to either are seen by both.
+    """Return a tensor on the memory of an ndarray; writes to either are seen by both.
 
     Args:
         array: an ndarray of a dtype that gradloom has.
@@ -152,7 +152,7 @@ def new_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """As `tensor`, with the dtype of `self` by default.
+    """Return a new leaf as `tensor` does, by default of the dtype of `self`.
 
     Args:
         data: as for `tensor`.
@@ -161,7 +161,7 @@ def new_tensor(
 
 
 def parse_type(name: Any) -> dtype:
-    """A dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
+    """Return a dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
     if isinstance(name, dtype):
         return name
     if isinstance(name, type) and name in PYTHON_TYPES:
@@ -208,7 +208,7 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
 
 
 def _sizes(args):
-    """The sizes of `Tensor(2, 3)`."""
+    """Return the sizes of `Tensor(2, 3)`."""
     try:
         if any(n.__class__ is bool for n in args):
             raise TypeError
@@ -236,7 +236,7 @@ def _of_storage(source, wanted):
 
 
 def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
-    """A copy with its own memory; only leaves can be copied, because a graph cannot.
+    """Return a copy with its own memory; only leaves can be copied, because a graph cannot.
 
     Raises:
         RuntimeError: for a tensor with a grad_fn.
@@ -276,7 +276,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
 
 
 def _copied(array, memo):
-    """A copy of an array that shares memory with copies of the arrays that `array` shares it with."""
+    """Return a copy of an array that shares memory with copies of the arrays that `array` shares it with."""
     if type(array) is not np.ndarray:
         return array.through(lambda memory: _copied(memory, memo))
     base = owner(array)

@@ -29,7 +29,7 @@ def _conversion(name, dtype):
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself: every tensor is on the CPU."""
+    """Return the tensor itself: every tensor is on the CPU."""
     return self if memory_format is None else _operators.to_dtype(self, self.dtype, False, False, memory_format)
 
 

@@ -1,11 +1,10 @@
-"""Square brackets: `x[1, ..., None, mask]` and `x[index] = value`.
+"""Indexing: `x[1, ..., None, mask]` and `x[index] = value`.
 
 Note [Indexing]
-An index is read from left to right, and each part of it is a view of what the parts before it left: a number selects, a
-slice slices, None adds a dimension. Tensors (and what becomes one: sequences, arrays, bools) are collected on the way,
-each at the dimension that it stands for, and read all at once by `index`, or written by `index_put_`. An index without
-any of those is a view, and writing there is `copy_` to the view. For a tensor of which nothing is recorded the whole
-index is one view, and a number is written without any.
+The parts of an index apply from left to right, each as a view of the result so far: a number selects, a slice slices,
+None adds a dimension. Tensors, sequences, arrays and bools are collected, each at its dimension, and applied at once
+by `index` or, for a write, `index_put_`. An index without any of those is a view, and writing is `copy_` to the view.
+If nothing is recorded, the whole index is one view, and a number is written without making one.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def _leading_ones(shape) -> int:
 
 
 def _checked(self, dim, index, original=0) -> int:
-    """A position along `dim`, if it is in range; `original` is what the dimension was before the parts on its left."""
+    """Bounds-check an index along `dim`; `original` is that dimension's number in the input."""
     shape = self._array.shape
     if not shape and not index:
         raise IndexError(
@@ -156,10 +155,10 @@ def _checked(self, dim, index, original=0) -> int:
 
 
 def _bounds(found):
-    """Start, end and step of a slice.
+    """Return the start, end and step of a slice.
 
     Raises:
-        TypeError: if they are no integers.
+        TypeError: if they are not integers.
         ValueError: if the step is not positive.
     """
     start, end, step = found.start, found.stop, found.step
@@ -190,7 +189,7 @@ def _integer(value) -> int:
 
 
 def _view_of(self, parts):
-    """The view for a tuple of numbers and slices alone; None for others."""
+    """Return the view for a tuple of numbers and slices alone; None for others."""
     out, dim = self, 0
     count = len(parts)
     if count > self._array.ndim:
@@ -215,7 +214,7 @@ def _view_of(self, parts):
 
 
 def _is_unrecorded(self) -> bool:
-    """Whether a view of the tensor, and a write to it, is of interest to nobody but its version."""
+    """Return whether a view of the tensor, or a write to it, needs nothing recorded but its version."""
     return (
         (self._edge or gradient_edge(self)) is NO_EDGE
         and self.__class__ is Tensor
@@ -225,7 +224,7 @@ def _is_unrecorded(self) -> bool:
 
 
 def _seen_at_once(array, parts):
-    """What a tuple of numbers and plain slices shows of an array; None for others, and where a number is wrong."""
+    """Return the view of an array that a tuple of numbers and plain slices selects; None for others and bad numbers."""
     for part in parts:
         if part.__class__ is slice and (
             part.step is not None or part.start.__class__ not in _BOUNDS or part.stop.__class__ not in _BOUNDS
@@ -256,7 +255,7 @@ def _written_at_once(self, index, value) -> bool:
 
 
 def _sliced(self, dim, part):
-    """The slice, or the tensor itself if it leaves nothing out."""
+    """Return the slice, or the tensor itself if it leaves nothing out."""
     start, end, step = _bounds(part)
     n = self._array.shape[dim]
     if step == 1 and (not start or start <= -n) and end >= n:
@@ -265,8 +264,10 @@ def _sliced(self, dim, part):
 
 
 def _parsed(self, index):
-    """The view that the index without its tensors gives, and the tensors: None, or a list with one or None for each
-    dimension. See Note [Indexing]."""
+    """Return the view by the parts that are not tensors, and the tensors; see Note [Indexing].
+
+    The tensors are None, or a list with a tensor or None for each dimension of the view.
+    """
     parts = _as_tuple(index)
     specified = 0
     for i, part in enumerate(parts):
@@ -321,7 +322,7 @@ def _parsed(self, index):
 
 
 def _width(found) -> int:
-    """How many dimensions a collected index stands for."""
+    """Return the number of dimensions that a collected index covers."""
     if found is None:
         return 1
     array = found._array
@@ -329,7 +330,7 @@ def _width(found) -> int:
 
 
 def _as_tuple(index) -> list:
-    """The parts of an index. A short list that holds tensors, sequences, slices, None or Ellipsis is one, too."""
+    """Return the parts of an index: a tuple, or a short list with tensors, sequences, slices, None or Ellipsis."""
     if isinstance(index, tuple):
         return list(index)
     if isinstance(index, Tensor) or not isinstance(index, list) or len(index) >= 32:
@@ -349,10 +350,10 @@ def _as_tuple(index) -> list:
 
 
 def _as_part(part):
-    """A part that is no tensor, and not of the plainest types, as one of those.
+    """Convert a part of an index that is neither a tensor nor of a basic type.
 
     Raises:
-        IndexError: if it is nothing that indexes.
+        IndexError: if it is not an index.
     """
     if isinstance(part, (bool, slice)):
         return part
@@ -387,7 +388,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """The places of the elements that are not zero.
+    """Return the places of the elements that are not zero.
 
     Args:
         input: a Tensor.
@@ -402,7 +403,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 
 def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
-    """The coordinates in an array of `shape` that flat indices stand for.
+    """Convert flat indices to coordinates in an array of `shape`.
 
     Args:
         indices: an integer tensor.

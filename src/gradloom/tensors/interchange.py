@@ -42,7 +42,7 @@ class DLDeviceType(IntEnum):
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of another library's.
+    """Return a tensor on the memory of another library's.
 
     Args:
         ext_tensor: an object with `__dlpack__`, of the CPU, or a capsule that has not been taken yet.
@@ -76,7 +76,7 @@ def _invalid(why):
 
 
 class _Capsule:
-    """What NumPy asks for, around a capsule."""
+    """Wraps a capsule in NumPy's DLPack protocol."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule: Any = capsule
@@ -89,7 +89,7 @@ class _Capsule:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule of the tensor's memory, to be taken once.
+    """Return a DLPack capsule of the tensor's memory, to be taken once.
 
     Args:
         tensor: one that does not require grad.
@@ -101,7 +101,7 @@ def to_dlpack(tensor: Tensor) -> Any:
 
 
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A one-dimensional tensor on the memory of an object with Python's buffer protocol, such as a bytearray.
+    """Return a one-dimensional tensor on the memory of an object with Python's buffer protocol, such as a bytearray.
 
     Args:
         buffer: the object. If it is read-only, writing to the tensor will raise.
@@ -111,7 +111,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         requires_grad: whether autograd records operations on it.
 
     Raises:
-        ValueError: if there is no buffer, or if it is shorter than what is asked for.
+        ValueError: if there is no buffer, or it is too short.
     """
 
     kind = _wanted(dtype, "frombuffer")
@@ -160,7 +160,7 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """As `as_tensor`, with control over copying.
+    """Return `obj` as a tensor, as `as_tensor` does, with control over copying.
 
     Args:
         copy: True always copies, False never does (raising if it would have to), None copies if needed.
@@ -201,7 +201,7 @@ def asarray(
 
 
 def _from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None:
-    """What `asarray` makes of an object that shares its memory; None if it does not."""
+    """Return a tensor on the memory of an object with DLPack or a buffer; None if it has neither."""
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:
@@ -219,7 +219,7 @@ def from_file(
     dtype: DType | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """A one-dimensional tensor on a file that is mapped into memory.
+    """Return a one-dimensional tensor on a file that is mapped into memory.
 
     Args:
         filename: a path. With `shared`, the file is made or made longer where it is too short.

@@ -39,13 +39,13 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
     Raises:
         RuntimeError: if a tensor requires grad, or the shapes do not fit.
-        TypeError: if `tensor` is no Tensor of this dtype.
+        TypeError: if `tensor` is not a Tensor of this dtype.
     """
     return _each("map_", self, (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """As `map_`, with the elements of two tensors.
+    """Replace each element by `callable(element, x, y)`, in place, with the elements of two tensors.
 
     Args:
         x, y: of this tensor's dtype.
@@ -74,20 +74,20 @@ def _each(name, self, others, function):
 
 
 def const_data_ptr(self: Tensor) -> int:
-    """As `data_ptr`, for reading."""
+    """Return `data_ptr()`."""
     return self.data_ptr()
 
 
 def is_shared(self: Tensor) -> bool:
-    """False: no memory is shared between processes."""
+    """Return False: no memory is shared between processes."""
     return False
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: there is no accelerator to pin memory for.
+    """Return False: there is no accelerator to pin memory for.
 
     Args:
-        device: which accelerator.
+        device: the accelerator.
     """
     return False
 
@@ -134,7 +134,7 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """As `resize`, to the shape of another tensor.
+    """Resize to the shape of another tensor, as `resize` does.
 
     Args:
         tensor: the Tensor with that shape.
@@ -157,12 +157,12 @@ def _resized(self, sizes, name):
 
 
 def is_distributed(self: Tensor) -> bool:
-    """False: kept for programs written for PyTorch."""
+    """Return False; kept for programs written for PyTorch."""
     return False
 
 
 def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
-    """The dimensions in the order of their strides, the outermost first.
+    """Return the dimensions in the order of their strides, the outermost first.
 
     Args:
         ambiguity_check: raise if there is another order that the strides allow.
@@ -188,7 +188,7 @@ def _by_stride(strides) -> tuple[int, ...]:
 
 
 def dense_dim(self: Tensor) -> int:
-    """The number of dimensions: all of them are dense."""
+    """Return the number of dimensions: all of them are dense."""
     return self.dim()
 
 
@@ -198,7 +198,7 @@ def sparse_dim(self: Tensor) -> int:
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor itself, converted if a dtype is given.
+    """Return the tensor itself, converted if a dtype is given.
 
     Args:
         masked_grad: has no effect on a dense tensor.
@@ -210,7 +210,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 
 def __dlpack__(self: Tensor, **options: Any) -> Any:
-    """A DLPack capsule of the memory; NumPy's options.
+    """Return a DLPack capsule of the memory; NumPy's options.
 
     Raises:
         BufferError: if the tensor requires grad, or its conjugate or negative bit is set.
@@ -237,7 +237,7 @@ def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
 
 
 def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
-    """The same view of another base, differentiable; None if this is no view, or the base is laid out otherwise."""
+    """Return the same view of another base, differentiably; None for no view or a base of another layout."""
     view = self._view
     if view is None:
         return None

@@ -1,4 +1,4 @@
-"""How tensors print: PyTorch's layout, set by `set_printoptions`."""
+"""The text of tensors, in PyTorch's layout; `set_printoptions` sets it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Formatter:
 
 
 class _ComplexFormatter:
-    """As `_Formatter`, for each part of complex values on its own."""
+    """Formats complex values: a `_Formatter` for each part."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
@@ -109,7 +109,7 @@ class _ComplexFormatter:
 
 
 def _summarised(array: np.ndarray) -> np.ndarray:
-    """The elements that will be shown."""
+    """Return the elements that will be shown."""
     edge = options.edgeitems
     for axis in range(array.ndim):
         if array.shape[axis] > 2 * edge:
@@ -147,7 +147,7 @@ def _body(array: np.ndarray, indent: int) -> str:
 
 
 def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
-    """What `repr(tensor)` shows: values, then dtype, grad_fn or requires_grad where they say something."""
+    """Return `repr(tensor)`: the values, then dtype, grad_fn or requires_grad if they are not the default."""
     array = tensor._array
     kind = type(tensor)
     parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
@@ -185,7 +185,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
 
 
 def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
-    """Whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
+    """Return whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
     return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
 
 

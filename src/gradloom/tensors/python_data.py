@@ -13,7 +13,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 def array_of(data, wanted: dtype | None) -> np.ndarray:
-    """`data` as an ndarray of the type that PyTorch would choose, or of the wanted one.
+    """Return `data` as an ndarray, of PyTorch's choice of dtype or of the given one.
 
     Raises:
         TypeError, ValueError, RuntimeError: where PyTorch raises them: ragged, not numeric, out of range.
@@ -44,7 +44,7 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
 
 
 def _leaf_types(data) -> set[type]:
-    """The classes of what nested lists and tuples hold."""
+    """Return the classes of what nested lists and tuples hold."""
     found: set[type] = set()
     levels = [data]
     while levels:
@@ -76,7 +76,7 @@ def _plain(data, types: list):
 
 
 def _as_lists(data):
-    """`data` with sequences of other kinds as lists; itself where there is none, or NumPy knows more of it."""
+    """Return `data` with all sequences as lists; itself if it has only lists, or things that NumPy converts."""
     kind = data.__class__
     if kind in _SEQUENCES:
         found = [_as_lists(d) for d in data]
@@ -141,7 +141,7 @@ def _large(data, array, wanted):
 
 
 def _of_anything(data, wanted):
-    """What NumPy can read: arrays in lists, objects with `__array__`."""
+    """Convert anything that NumPy can read: arrays in lists, objects with `__array__`."""
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -155,7 +155,7 @@ def _of_anything(data, wanted):
 
 
 def _converted(array, wanted):
-    """The conversion of Python numbers, which must fit."""
+    """Return the conversion of Python numbers, which must fit."""
     kind = array.dtype.kind
     if kind == "c" and INTEGRAL <= wanted.category < COMPLEX:
         raise TypeError("must be real number, not complex")
@@ -180,7 +180,7 @@ def _without_arrays(data):
 
 
 def _ragged(data, error):
-    """The expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
+    """Return the expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
     depth, level = 0, list(data)
     while level and all(isinstance(d, (list, tuple)) for d in level):
         depth += 1
@@ -198,7 +198,7 @@ def _ragged(data, error):
 
 
 def _not_numeric(data):
-    """Why data that NumPy read as objects or text are no numbers."""
+    """Return the error for data that NumPy reads as objects or text instead of numbers."""
     leaves = list(_leaves(data))
     if leaves and isinstance(leaves[0], str):
         return ValueError("too many dimensions 'str'")

@@ -112,7 +112,7 @@ class _EqualityGuard(_OperatorGuard):
 
 
 def _with_guard(wrapper, guard, method):
-    """A function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
+    """Return a function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
     code, names = getattr(wrapper, "_own", wrapper).__code__, wrapper.__globals__  # Note [Torch functions]
     own = {name: names[name] for name in code.co_names if name in names}
     for name, value in own.items():
@@ -127,7 +127,7 @@ def _with_guard(wrapper, guard, method):
 
 
 def _choosing(function, name, method):
-    """The operator for a name with several overloads."""
+    """Return the operator for a name with several overloads."""
     of_tensors, of_number = (_operators.__dict__.get(found) for found in _OVERLOADS.get(name, (None, None)))
 
     def operator(self, other):

@@ -6,9 +6,9 @@ from typing import Any
 
 
 class device:
-    """Where a tensor lives. Only the CPU exists here: tensors cannot be made on a device of another type.
+    """The device of a tensor. Only the CPU can have tensors.
 
-    As a context manager it says where tensors are made inside: on the CPU.
+    As a context manager it sets the device of new tensors, which is the CPU.
 
     Args:
         type: "cpu", "cpu:0", or another `device`.
@@ -121,7 +121,7 @@ def check_device(value: object) -> None:
 
 
 def no_gpu() -> AssertionError:
-    """The error for whoever asks for a GPU."""
+    """Return the error for a request for a GPU."""
     return AssertionError(
         "Torch not compiled with CUDA enabled: gradloom computes on the CPU. Ask "
         "torch.cuda.is_available() first, or use device='cpu'."
@@ -129,7 +129,7 @@ def no_gpu() -> AssertionError:
 
 
 class _Named:
-    """A value that is no more than its name in the top-level namespace."""
+    """A named constant of the top-level namespace."""
 
     __slots__ = ("_name",)
     __module__ = "gradloom"
@@ -146,7 +146,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How elements are laid out. Every tensor is `strided`; the others are names that functions refuse."""
+    """The layout of a tensor. Every tensor is `strided`; functions refuse the others."""
 
     __slots__ = ()
     __module__ = "gradloom"

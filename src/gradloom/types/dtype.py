@@ -64,7 +64,7 @@ class dtype:
         return f"{self._name}"
 
     def to_complex(self) -> dtype:
-        """The complex type whose parts have this type (float32 -> complex64); itself if it is complex.
+        """Return the complex type whose parts have this type (float32 -> complex64); itself if it is complex.
 
         Raises:
             RuntimeError: for a type that is not floating.
@@ -74,7 +74,7 @@ class dtype:
         return _TO_COMPLEX.get(self, self)
 
     def to_real(self) -> dtype:
-        """The type of the real part (complex64 -> float32)."""
+        """Return the type of the real part (complex64 -> float32)."""
         return _TO_REAL.get(self, self)
 
 
@@ -193,7 +193,7 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def get_default_dtype() -> dtype:
-    """The current default floating-point dtype (float32 unless it was changed)."""
+    """Return the current default floating-point dtype (float32 unless it was changed)."""
     return default.float
 
 
@@ -217,7 +217,7 @@ _WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
-    """The smallest type that both convert to, by PyTorch's table (int64 with float16 is float16, and so on).
+    """Return the smallest type that both convert to, by PyTorch's table (int64 with float16 is float16, and so on).
 
     Args:
         a: a dtype.
@@ -250,7 +250,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 
 
 def _meant(given: Any, function: str, name: str, place: _builtins.int) -> dtype:
-    """A dtype, or that of a Python type."""
+    """Return a dtype, or that of a Python type."""
     found = PYTHON_TYPES.get(given) if isinstance(given, type) else given
     if not isinstance(found, dtype):
         raise TypeError(
@@ -267,7 +267,7 @@ def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
-    """Whether PyTorch lets a result of type `from_` be written into a tensor of type `to`."""
+    """Return whether PyTorch lets a result of type `from_` be written into a tensor of type `to`."""
     from_, to = _meant(from_, "can_cast", "from_", 1), _meant(to, "can_cast", "to", 2)
     if from_.category > to.category:
         return False
@@ -364,17 +364,17 @@ _LEGACY = {
 
 
 def scalar_type_name(d: dtype) -> str:
-    """The type's name in PyTorch's messages: Float, Double, Long ..."""
+    """Return the type's name in PyTorch's messages: Float, Double, Long ..."""
     return _LEGACY[d]
 
 
 def legacy_type_name(d: dtype) -> str:
-    """The class name that `Tensor.type()` gives: torch.FloatTensor ..."""
+    """Return the class name that `Tensor.type()` gives: torch.FloatTensor ..."""
     return f"torch.{_LEGACY[d]}Tensor"
 
 
 def type_text(d: dtype) -> str:
-    """How PyTorch's messages name a tensor of the CPU with this dtype: torch.FloatTensor, but CPUComplexFloatType."""
+    """Return the name of a tensor of this dtype in PyTorch's messages: torch.FloatTensor, but CPUComplexFloatType."""
     return legacy_type_name(d) if d._name in _WITH_LEGACY_TYPES else f"CPU{scalar_type_name(d)}Type"
 
 
@@ -398,5 +398,5 @@ _C_NAMES = {
 
 
 def c_name(kind: np.dtype) -> str:
-    """The name of C++'s type in PyTorch's messages: float, long int, c10::Half ..."""
+    """Return the name of C++'s type in PyTorch's messages: float, long int, c10::Half ..."""
     return _C_NAMES.get(kind.name, kind.name)

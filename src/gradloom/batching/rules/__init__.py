@@ -1,26 +1,26 @@
 """The batching rules.
 
 Note [Batching rules]
-A rule gets a `Call` and returns the operator's result, batched at the call's level. It never computes: it calls
-differentiable operators on physical tensors, whose dimension 0 is the batch. The rules of native_functions.yaml:
+A rule gets a `Call` and returns the operator's result, batched at the call's level. It calls differentiable operators
+on physical tensors, whose dimension 0 is the batch. The rules of native_functions.yaml:
 
-    pointwise       operands are aligned from the right, as broadcasting does with single examples
+    pointwise       operands are aligned from the right, as broadcasting does with single batch elements
     aligned         the same for operators that broadcast all but their last dimensions
     reduction       over the named dimensions, or over all but the batch
     whole(f)        over all dimensions: the operator f over the one that they are flattened to
     dims(a, b)      works on any tensor with leading dimensions; arguments a and b number dimensions
-    inserted(a)     the same, where a may number a dimension that is yet to be
+    inserted(a)     the same, where a may number a dimension that the operator adds
     sizes(s, d)     s is the size of the whole tensor (the batch is added to it), d numbers dimensions of that
     fold(n)         works on items of n dimensions and on batches of them: the batch becomes part of that
-    loss, loss_backward     pointwise, then a mean or a sum over each example
-    composite       what it is made of is batched
+    loss, loss_backward     pointwise, then a mean or a sum over each batch element
+    composite       the operators that it calls are batched
     write(f)        in place: the result of f, copied
-    random          as the randomness of vmap says
+    random          by vmap's randomness
     dynamic         refused: results would have different shapes
-    loop            one example after the other, with a warning
+    loop            one batch element after the other, with a warning
     family.name     a function in this folder
 
-What a rule cannot do for some arguments it hands to `loop`.
+A rule passes arguments that it does not support to `loop`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ._loop import loop
 
 
 class _Rules(dict[str, Callable[[Call], Any]]):
-    """Rules by name; those of families are imported when they are first needed."""
+    """Rules by name; those of families are imported on first use."""
 
     def __missing__(self, name: str) -> Callable[[Call], Any]:
         from importlib import import_module

@@ -15,7 +15,7 @@ _warned: set[str] = set()  # names of operators, of which there are finitely man
 
 
 def loop(call: Call) -> Any:
-    """Call the operator for one example after the other and stack the results."""
+    """Call the operator for one batch element after the other and stack the results."""
     name, level = call.operator.name, call.level
     if call.operator.writes and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(name))
@@ -37,7 +37,7 @@ def loop(call: Call) -> Any:
 
 
 def _example(call: Call, i: int) -> dict[str, Any]:
-    """The arguments of example `i`, of those that are batched."""
+    """Return the arguments of batch element `i`, of those that are batched."""
 
     def pick(value: Any) -> Any:
         if value.__class__ is BatchedTensor and innermost((value,)) is call.level:
@@ -71,7 +71,7 @@ def _stacked(call: Call, results: list) -> Any:
 
 
 def unbatched_write(name: str) -> str:
-    """The message for a write of batched values into a tensor that all examples share."""
+    """Return the message for a write of batched values into a tensor that all batch elements share."""
     return (
         f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
         "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "

@@ -1,4 +1,4 @@
-"""Rules of convolutions: examples become more of the batch, or, where weights differ, groups of channels."""
+"""Rules of convolutions: batch elements become more of the batch, or, where weights differ, groups of channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _examples(tensor: Tensor, size: int) -> Tensor:
 
 
 def convolution(call: Call) -> Any:
-    """With one weight, examples are more images of the same batch; with several, each has groups of its own."""
+    """Batch a convolution: as more images if the weight is shared, as more groups if the weight is batched."""
     size = call.size
     x = call.physical("input")
     bias = call["bias"]
@@ -40,7 +40,7 @@ def convolution(call: Call) -> Any:
 
 
 def convolution_backward(call: Call) -> Any:
-    """The three gradients. That of the input alone folds examples into the batch where there is one weight."""
+    """Return the three gradients. The input's alone folds batch elements into the images if the weight is shared."""
     size, mask = call.size, tuple(call["output_mask"])
     grad, x = call.physical("grad_output"), call.physical("input")
     of_input = of_weight = of_bias = None

@@ -10,7 +10,7 @@ from .general import pointwise, written
 
 
 def fill(call: Call) -> Any:
-    """With a tensor of one element, which may be another one in each example."""
+    """Fill with a tensor of one element, which may be batched."""
     written(call)
     if not call.is_batched("value"):
         return pointwise(call)

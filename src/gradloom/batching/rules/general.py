@@ -14,10 +14,10 @@ from ._loop import loop, unbatched_write
 
 
 def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
-    """A view with as many dimensions of size 1 after the batch as make each example one of `rank` dimensions.
+    """Return a view in which each batch element has `rank` dimensions: with dimensions of size 1 inserted.
 
     Args:
-        at: where they are put.
+        at: the position of the inserted dimensions.
     """
     missing = rank + 1 - physical._array.ndim
     for _ in range(missing):
@@ -26,10 +26,10 @@ def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
 
 
 def shifted(dim: Any, rank: int) -> Any:
-    """The dimension (or tuple of them) of the physical tensor that is dimension `dim` of an example.
+    """Return the dimension (or tuple of them) of the physical tensor that is dimension `dim` of a batch element.
 
     Raises:
-        IndexError: if an example has no such dimension.
+        IndexError: if a batch element has no such dimension.
     """
     if dim is None:
         return None
@@ -42,7 +42,7 @@ def shifted(dim: Any, rank: int) -> Any:
 
 
 def written(call: Call) -> None:
-    """Refuse a write of batched values into a tensor that all examples share."""
+    """Refuse a write of batched values into a tensor that all batch elements share."""
     if call.operator.writes and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(call.operator.name))
 
@@ -51,8 +51,10 @@ def written(call: Call) -> None:
 
 
 def align(call: Call) -> dict[str, Tensor]:
-    """The tensor arguments without this level, such that broadcasting pairs their dimensions as it does those of single
-    examples; of one dtype where type promotion would see to that."""
+    """Return the physical tensor arguments, padded so that broadcasting pairs the dimensions of their batch elements.
+
+    They have one dtype where type promotion would convert them.
+    """
     call.values.update(call.promoted())
     names = call.tensors
     rank = max([call.rank(n) for n in names])
@@ -76,7 +78,7 @@ def aligned(call: Call) -> Any:
 
 
 def reduction(call: Call) -> Any:
-    """The first argument names the parameter with the dimensions; `[]` after it says that it takes several."""
+    """Return the first argument names the parameter with the dimensions; `[]` after it says that it takes several."""
     name = call.arguments[0].removesuffix("[]")
     several = name != call.arguments[0]
     x, rank, dim = call.physical(call.first), call.rank(call.first), call[name]
@@ -102,7 +104,7 @@ def _without_keepdim(call: Call, changes: dict) -> dict:
 
 
 def _each(found: Any, function: Any) -> Any:
-    """A function of each tensor of a result."""
+    """Return a function of each tensor of a result."""
     if isinstance(found, Tensor):
         return function(found)
     if isinstance(found, (tuple, list)):
@@ -113,8 +115,10 @@ def _each(found: Any, function: Any) -> Any:
 
 
 def whole(call: Call) -> Any:
-    """A reduction over all dimensions: the operator that is named, over the one that they are flattened to. It takes
-    the input, the other numbers before a dimension, that dimension, and what is given by keyword."""
+    """Batch a reduction over all dimensions: the named operator, over the dimension that they are flattened to.
+
+    That operator takes the input, numbers, the dimension, and keyword arguments.
+    """
     x, rank = call.physical(call.first), call.rank(call.first)
     x = ops.flatten(x, 1, -1) if rank else ops.unsqueeze(x, 1)
     function = getattr(ops, call.arguments[0])
@@ -165,7 +169,7 @@ def _without_last(result: Tensor) -> Tensor:
 
 
 def sizes(call: Call) -> Any:
-    """The first argument that the rule names is the size of a tensor, the others are dimensions of that."""
+    """Return the first argument that the rule names is the size of a tensor, the others are dimensions of that."""
     name, *rest = call.arguments
     size = tuple(call[name])
     rank = len(size)
@@ -223,7 +227,7 @@ def loss(call: Call) -> Any:
 
 
 def loss_backward(call: Call) -> Any:
-    """Their derivatives: with respect to every element, times the gradient of the reduced loss."""
+    """Batch the derivative of a loss with respect to every element, times the gradient of the reduced loss."""
     how = call.values.get("reduction", MEAN)
     shapes = [call.values[n]._array.shape for n in call.tensors[1:]]
     found = call.invoke({**align(call), "reduction": NONE})
@@ -241,7 +245,7 @@ def loss_backward(call: Call) -> Any:
 
 
 def write(call: Call) -> Any:
-    """In place: the result of the operator that is named, copied into the first argument."""
+    """Batch an in-place operator: copy the result of the named operator into the first argument."""
     written(call)
     function = getattr(import_module(call.wrapper.__module__), call.arguments[0])
     return ops.copy_(call.values[call.first], call.invoke(wrapper=function))

@@ -1,4 +1,4 @@
-"""Rules of indexing: the batch is one more index where indices differ between examples."""
+"""Rules of indexing: the batch is one more index where indices differ between batch elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MASK = (
 
 
 def _examples(call: Call, rank: int) -> Tensor:
-    """The numbers of the examples, to index dimension 0 together with indices of `rank` dimensions."""
+    """Return the numbers of the batch elements, to index dimension 0 together with indices of `rank` dimensions."""
     return ops.reshape(ops.arange(call.size), (call.size, *(1,) * rank))
 
 
@@ -30,7 +30,7 @@ class _Indices:
 
     Attributes:
         batched: whether one of them is batched at this level.
-        places: the dimensions of an example that are indexed.
+        places: the dimensions of a batch element that are indexed.
         rank: that of the indices together.
         together: whether the indexed dimensions lie side by side, so that their result stays there.
     """
@@ -46,10 +46,10 @@ class _Indices:
         self.together = self.places == list(range(self.places[0], self.places[-1] + 1)) if given else True
 
     def _numbers(self, index: Any) -> Any:
-        """An index without masks.
+        """Return an index without masks.
 
         Raises:
-            RuntimeError: for a batched mask, which selects another number of elements in each example.
+            RuntimeError: for a batched mask, which selects another number of elements in each batch element.
         """
         if index is None or index._array.dtype.kind != "b" and index._array.dtype.name != "uint8":
             return index
@@ -62,7 +62,7 @@ class _Indices:
         return any(i is not None and i._array.dtype.kind in "b" for i in self.indices)
 
     def bare(self) -> list:
-        """The indices for tensors whose batch is indexed, too; of one number of dimensions."""
+        """Return the indices for tensors whose batch is indexed, too; of one number of dimensions."""
         found = []
         for d in self.places:
             index = self.indices[d]
@@ -73,7 +73,7 @@ class _Indices:
         return found
 
     def front(self, tensor: Tensor) -> Tensor:
-        """A view of a physical tensor with the indexed dimensions after the batch."""
+        """Return a view of a physical tensor with the indexed dimensions after the batch."""
         others = [d + 1 for d in range(tensor._array.ndim - 1) if d not in self.places]
         return ops.permute(tensor, (0, *[d + 1 for d in self.places], *others))
 
@@ -82,7 +82,7 @@ class _Indices:
         return self.places[0] if self.together else 0
 
     def moved(self, found: Tensor, back: bool = False) -> Tensor:
-        """The dimensions of the indices, from after the batch to where they belong (or back)."""
+        """Return the dimensions of the indices, from after the batch to where they belong (or back)."""
         at = self.where()
         if not at or not self.rank:
             return found
@@ -108,7 +108,7 @@ def index(call: Call) -> Any:
 
 
 def _index_examples(call: Call, indices: _Indices, x: Tensor) -> Tensor:
-    """The same indices in every example."""
+    """Return the same indices in every batch element."""
     found = call.invoke({call.first: x, "indices": (None, *indices.indices)})
     if indices.together or not indices.rank and not indices.masks:
         return found
@@ -117,7 +117,7 @@ def _index_examples(call: Call, indices: _Indices, x: Tensor) -> Tensor:
 
 
 def _width(index: Tensor) -> int:
-    """How many dimensions an index stands for."""
+    """Return the number of dimensions that an index covers."""
     return index._array.ndim if index._array.dtype.kind == "b" else 1
 
 
@@ -149,7 +149,7 @@ def index_put(call: Call) -> Any:
 
 
 def _put_masked(call: Call, indices: _Indices) -> Any:
-    """With masks, which are the same in every example: the batch goes along as a slice."""
+    """Write by masks that all batch elements share: the batch dimension is a slice of the index."""
     if indices.batched or not indices.together:
         return loop(call)
     values = call["values"]
@@ -163,7 +163,7 @@ def _put_masked(call: Call, indices: _Indices) -> Any:
 
 
 def masked_fill(call: Call) -> Any:
-    """With a value that is a tensor of one element."""
+    """Batch masked_fill with a value that is a tensor of one element."""
     if not call.is_batched("value"):
         from .general import pointwise
 
@@ -195,8 +195,9 @@ def index_select(call: Call) -> Any:
 
 
 def along(call: Call) -> Any:
-    """index_add and its kin, by (self, dim, index, source): the examples become parts of one long dimension, and each
-    example's indices begin where its part does."""
+    """Batch index_add and similar operators of (self, dim, index, source).
+
+    The batch elements become parts of one long dimension, and the indices of each are shifted to its part."""
     rank, dim = call.rank(call.first), call["dim"]
     if not rank:
         return loop(call)
@@ -283,7 +284,7 @@ def embedding_dense_backward(call: Call) -> Any:
 
 
 def searchsorted(call: Call) -> Any:
-    """One sorted vector per example, or one for each row of the values."""
+    """Batch searchsorted: one sorted vector per batch element, or one for each row of the values."""
     names = call.tensors
     vectors, values = names[0], names[1] if len(names) > 1 else ""
     if "sorter" in names or not values:

@@ -12,12 +12,12 @@ from .general import MEAN, NONE
 
 
 def _classes(call: Call) -> int:
-    """The dimension of an example that numbers the classes."""
+    """Return the dimension of a batch element that numbers the classes."""
     return 0 if call.rank("self") in (1, 3) and call.rank("target") in (0, 2) else 1
 
 
 def _terms(call: Call) -> tuple[Tensor, Tensor]:
-    """What is ignored, and the weight of every target; batched or not as the arguments are."""
+    """Return which targets are ignored and the weight of every target, batched as the arguments are."""
     target = call["target"]
     ignored = ops.eq(target, call["ignore_index"])
     safe = ops.where(ignored, 0, target)
@@ -57,7 +57,7 @@ def nll_loss_backward(call: Call) -> Any:
 
 
 def _fits(call: Call) -> bool:
-    """Whether the shapes are right: if not, the operator says what is wrong."""
+    """Return whether the shapes are right: if not, the operator says what is wrong."""
     own, target = call["self"]._array.shape, call["target"]._array.shape
     dim = _classes(call)
     return len(own) > dim and (*own[:dim], *own[dim + 1 :]) == target and call["target"]._array.dtype.kind in "iu"

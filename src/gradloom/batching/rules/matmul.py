@@ -12,7 +12,7 @@ from ._loop import loop
 
 
 def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:
-    """The two factors, batched or not.
+    """Return the two factors, batched or not.
 
     Raises:
         RuntimeError: by the operator itself, for ranks or sizes that do not fit.
@@ -25,7 +25,7 @@ def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor
 
 
 def _zeros(tensor: Tensor) -> Tensor:
-    """A tensor like one example, of which the operator is to say what is wrong."""
+    """Return zeros like one batch element, on which the operator raises its own error."""
     import numpy as np
 
     from ...core.tensor import wrap
@@ -75,7 +75,7 @@ def vdot(call: Call) -> Any:
 
 
 def _added(call: Call, product: Any, rank: int) -> Any:
-    """beta * self + alpha * product, where a beta of 0 leaves self out, whatever its values."""
+    """Return beta * self + alpha * product, without self if beta is 0, even for NaN."""
     from .general import padded
 
     beta, alpha = call["beta"], call["alpha"]
@@ -135,7 +135,7 @@ def addr(call: Call) -> Any:
 
 
 def trilinear(call: Call) -> Any:
-    """The sum of products of three tensors, each with dimensions of size 1 where it is told to have them."""
+    """Batch the sum of products of three tensors, each expanded by dimensions of size 1."""
     factors = []
     for name, where in zip(call.tensors, ("expand1", "expand2", "expand3"), strict=True):
         factor = call.physical(name)

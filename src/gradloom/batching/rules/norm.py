@@ -1,4 +1,4 @@
-"""Rules of normalisations: what differs between examples becomes more sets that are standardised."""
+"""Rules of normalisations: what differs between batch elements becomes more sets that are standardised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING = (
 
 
 def _affine(call: Call, found: Tensor, shape: Any) -> Tensor:
-    """Scale and shift, where these differ between examples; `shape` lays a parameter out beside one example."""
+    """Scale and shift by batched parameters; `shape` is that of a parameter beside one batch element."""
     for name, combine in (("weight", ops.mul), ("bias", ops.add)):
         value = call[name]
         if value is not None:
@@ -39,7 +39,7 @@ def native_layer_norm(call: Call) -> Any:
 
 
 def native_layer_norm_backward(call: Call) -> Any:
-    """The weight goes into the gradient that comes in; sums are taken over what shares a parameter in an example."""
+    """Batch the backward of layer_norm: multiply the incoming gradient by the weight, and sum for each parameter."""
     shape = tuple(call["normalized_shape"])
     grad, x, mean, rstd = (call.physical(n) for n in ("grad_out", "input", "mean", "rstd"))
     mask = tuple(call["output_mask"])
@@ -72,7 +72,7 @@ def _over(tensor: Tensor, lead: int) -> Tensor:
     return ops.sum(tensor, tuple(range(1, lead + 1))) if lead else tensor
 
 
-# --- batches: examples become channels --------------------------------------------------------------------------------
+# --- batches: batch elements become channels ------------------------------------------------------------------------
 
 
 def _channels(tensor: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def _examples(tensor: Tensor, size: int) -> Tensor:
 
 
 def _flat(call: Call, *names: str) -> dict[str, Any]:
-    """Vectors of one number per channel, for the channels of all examples."""
+    """Vectors of one number per channel, for the channels of all batch elements."""
     return {n: None if call[n] is None else ops.reshape(call.physical(n), (-1,)) for n in names}
 
 
@@ -117,7 +117,7 @@ def native_batch_norm_backward(call: Call) -> Any:
     return call.wrap((of_input, *[None if f is None else ops.unflatten(f, 0, (call.size, -1)) for f in found[1:]]))
 
 
-# --- groups of channels: examples become samples ----------------------------------------------------------------------
+# --- groups of channels: batch elements become samples --------------------------------------------------------------
 
 
 def native_group_norm(call: Call) -> Any:

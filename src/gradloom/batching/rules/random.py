@@ -17,8 +17,10 @@ SAME_OF_BATCH = (
 
 
 def random(call: Call) -> Any:
-    """All operators that draw. The rule's argument is the parameter with the size of what is made, if there is one,
-    `like` for those that fill a tensor, or nothing for those that draw as their inputs say.
+    """Batch operators that draw random numbers.
+
+    The rule's argument is the parameter with the size of the result, if there is one, `like` for operators that fill a
+    tensor, or nothing for those that draw in the shape of their inputs.
 
     Raises:
         RuntimeError: with randomness='error', and where 'same' or 'different' has no meaning.

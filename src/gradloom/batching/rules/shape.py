@@ -14,7 +14,7 @@ from .general import padded, shifted
 
 
 def view(call: Call) -> Any:
-    """An operator whose argument is the new size."""
+    """Return an operator whose argument is the new size."""
     name = call.arguments[0]
     return call.wrap(call.invoke({call.first: call.physical(call.first), name: (call.size, *call[name])}))
 
@@ -25,8 +25,7 @@ def reshape(call: Call) -> Any:
 
 
 def reshape_alias(call: Call) -> Any:
-    """A reshape of which somebody has computed the strides: for the tensor at hand, which may be the tangent of the one
-    that they were computed for."""
+    """Batch a reshape with given strides, which may have been computed for the primal of this tangent."""
     return call.wrap(ops.reshape(call.physical(call.first), (call.size, *call["size"])))
 
 
@@ -80,7 +79,7 @@ def _own(call: Call) -> None:
 
 
 def squeeze(call: Call) -> Any:
-    """All dimensions of size 1 of an example."""
+    """Batch squeeze over all dimensions of size 1 of a batch element."""
     x = call.physical(call.first)
     dims = tuple([d for d, n in enumerate(x._array.shape) if d and n == 1])
     if call.operator.writes:
@@ -91,7 +90,7 @@ def squeeze(call: Call) -> Any:
 
 
 def as_strided(call: Call) -> Any:
-    """An offset counts from the beginning of the memory, as that of the first example."""
+    """Batch as_strided; the offset counts from the beginning of the memory, as that of the first batch element."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
     found = call.invoke(
@@ -106,7 +105,7 @@ def as_strided(call: Call) -> Any:
 
 
 def as_strided_scatter(call: Call) -> Any:
-    """Of examples that are contiguous: each gets memory of its own, one after the other."""
+    """Batch as_strided_scatter of contiguous batch elements, each with memory of its own, one after the other."""
     given = call[call.first]
     if not given._array.flags.c_contiguous:
         raise RuntimeError(
@@ -169,7 +168,7 @@ def trace(call: Call) -> Any:
 
 
 def channels(call: Call) -> Any:
-    """Operators whose dimensions 0 and 1 are batch and channels, whatever follows."""
+    """Batch operators whose dimensions 0 and 1 are batch and channels."""
     x = call.physical(call.first)
     count = x._array.shape[1]
     found = call.invoke({call.first: ops.flatten(x, 0, 1)})
@@ -177,7 +176,7 @@ def channels(call: Call) -> Any:
 
 
 def through(call: Call) -> Any:
-    """The operator on the physical tensor, in place or not."""
+    """Return the operator on the physical tensor, in place or not."""
     if call.operator.writes:
         _own(call)
         call.invoke({call.first: call.bare(call.first)})
@@ -189,7 +188,7 @@ def through(call: Call) -> Any:
 
 
 def made_like(call: Call) -> Any:
-    """new_zeros and its kin: a tensor of the given size for every example."""
+    """Batch new_zeros and similar operators: a tensor of the given size for every batch element."""
     size = call.arguments[0]
     if innermost((call[call.first],)) is not call.level:
         return loop(call)
