@@ -40,12 +40,11 @@ another name, converted or added, the second call would equal the first, so a Ty
 what its signature accepts.
 
 Layout: `registry` (types and hooks from outside), `types` (the values that a type accepts), `signature` (one overload),
-`plans` (a signature meets the classes of a call), `parser` (the public functions), `guard` (the parser behind a
-wrapper), `errors` (PyTorch's messages).
+`plans` (a signature meets the classes of a call), `parser` (the public functions and guards), `errors` (PyTorch's
+messages).
 """
 
-from .guard import GuardedOverload
-from .parser import Overloads, overloaded_function, overloaded_method
+from .parser import GuardedOverload, Overloads, overloaded_function, overloaded_method
 from .registry import MISSING, learn_plain, overrides, plain_classes, register_types
 
 __all__ = [
