@@ -75,9 +75,7 @@ CORE_CIRCLE = {
 }
 # Circles that are about to be cut.
 SMALL_CIRCLES = [
-    {"gradloom.ops", "gradloom.ops._namespace", "gradloom.ops._overload", "gradloom.ops._registry"},
     {f"gradloom.profiler.{name}" for name in ("chrome_trace", "conversion", "event_list")},
-    {"gradloom._library.autograd", "gradloom._library.operator"},
     {f"gradloom.python_dispatch.torch_function.{name}" for name in ("asking", "first_call")},
     {"gradloom.tools.verify.findings", "gradloom.tools.verify.report"},
     {"gradloom.tools.verify.diagnosis", "gradloom.tools.verify.runner"},

@@ -174,8 +174,27 @@ def test_schemas_are_parsed_from_text(torch):
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("foo(Tensor x, *) -> Tensor", "foo(Tensor x) -> Tensor"),
+        ("foo(Tensor x, *, *, int n) -> (Tensor)", "foo(Tensor x, *, int n) -> Tensor"),
+        ("foo(Tensor x) -> (Tensor y)", "foo(Tensor x) -> Tensor y"),
+        ("ns::foo(Tensor(a0!) x)->()", "ns::foo(Tensor(a0!) x) -> ()"),
+    ],
+)
+def test_schemas_are_shown_in_their_normal_form(torch, text, shown):
+    assert str(torch._C.parse_schema(text)) == shown
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("foo(x) -> Tensor", r"expected ident but found '\)' here:\nfoo\(x\) -> Tensor\n     ~ <--- HERE"),
+        (
+            "foo(Tensor x) Tensor",
+            r"expected arrow but found 'ident' here:\nfoo\(Tensor x\) Tensor\n {14}~~~~~~ <--- HERE",
+        ),
+        ("foo(Tensor x) -> Tensor y z", "expected eof but found 'ident' here"),
         ("foo", "only the operator name was given"),
         ("foo(Tensor x", r"expected \) but found 'eof'"),
         ("foo(Tensor x)", "expected arrow"),
