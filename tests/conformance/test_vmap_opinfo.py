@@ -1,7 +1,7 @@
 """vmap over the operators of PyTorch's database: against a loop over the examples, and gradients through it.
 
 What a batching rule computes has to be what the operator computes for each example. So gradloom is compared with itself
-here: test_opinfo compares the operators with PyTorch.
+here: test_databases compares the operators with PyTorch.
 """
 
 from __future__ import annotations

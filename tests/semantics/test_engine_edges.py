@@ -1,4 +1,4 @@
-"""Gradient edges as roots and inputs of backward and grad."""
+"""Gradient edges as roots and inputs of backward and grad; second passes over one graph."""
 
 import pytest
 
@@ -110,3 +110,30 @@ def test_an_edge_to_an_output_that_does_not_exist_is_refused(gradloom):  # PyTor
             gradloom.autograd.grad(b.sum(), edge)
         with pytest.raises(RuntimeError, match=f"names output {nr} of MulBackward0, which has 1"):
             gradloom.autograd.grad(edge, a, gradloom.ones(1))
+
+
+# --- a second pass over the same graph ------------------------------------------------------------
+
+
+def test_a_second_pass_is_refused_unless_the_first_kept_the_graph(torch):
+    a = torch.tensor([2.0, 3.0], requires_grad=True)
+    q = (a**2).sum()
+    q.backward(retain_graph=True)
+    q.backward()
+    assert a.grad.tolist() == [8.0, 12.0]
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        q.backward()
+    assert a.grad.tolist() == [8.0, 12.0]
+
+
+@pytest.mark.parametrize("write", ["add_(1)", "zero_()", "mul_(2)", "copy_(other)"])
+def test_a_write_into_a_view_wants_the_graph_kept_even_if_it_saved_nothing(torch, write):
+    a, other = torch.ones(4, requires_grad=True), torch.ones(2, requires_grad=True)
+    b = a + 1
+    eval(f"b[:2].{write}", {"b": b, "other": other})
+    b.sum().backward(retain_graph=True)
+    torch.autograd.grad(b.sum(), a)
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        b.sum().backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        b.grad_fn(torch.ones(4))

@@ -1,4 +1,4 @@
-"""gradloom's operators against PyTorch's operator database: the misses are those that are known."""
+"""gradloom against PyTorch's databases of operators, modules and optimizers: the misses are those that are known."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ from .families import FAMILIES
 @pytest.mark.parametrize("family", FAMILIES)
 def test_operators(conformance, family):
     assert_as_listed(conformance, "operators", family)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["modules"])
+def test_modules(conformance, family):
+    assert_as_listed(conformance, "modules", family)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["optimizers"])
+def test_optimizers(conformance, family):
+    assert_as_listed(conformance, "optimizers", family)
 
 
 def assert_as_listed(run, kind, family):
