@@ -28,23 +28,15 @@ METHODS_OF = "methods_of"  # the function that the stubs of a package have besid
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A package that code is generated for.
+    """A package that code is generated for."""
 
-    Attributes:
-        package: its Python name, `gradloom` or `myops`.
-        source: the folder with its kernels/, formulas/ and composite/; None for operators that are made at run time.
-        specification: the folder with its two YAML files; None likewise.
-        output: the folder that is written; None likewise.
-        namespace: its operators' namespace in gradloom.ops; '' for gradloom's own.
-        generated: the Python name of the generated package.
-    """
-
-    package: str
+    package: str  # its Python name, `gradloom` or `myops`
+    # the folder with its kernels/, formulas/ and composite/; None for operators that are made at run time
     source: Path | None
-    specification: Path | None
-    output: Path | None
-    namespace: str = ""
-    generated: str = ""
+    specification: Path | None  # the folder with its two YAML files; None likewise
+    output: Path | None  # the folder that is written; None likewise
+    namespace: str = ""  # its operators' namespace in gradloom.ops; '' for gradloom's own
+    generated: str = ""  # the Python name of the generated package
 
     def __post_init__(self) -> None:
         if not self.generated:
@@ -84,10 +76,7 @@ class Target:
 
 def own(checkout: Path | None = None) -> Target:
     """Return gradloom itself: a checkout, or by default the one that is running, which may be an installed wheel.
-
-    Raises:
-        UsageError: if the installed gradloom has lost its YAML files.
-    """
+    Raises UsageError if the installed gradloom has lost its YAML files."""
     here = Path(__file__).resolve().parent
     if checkout is None:
         checkout = here.parent
@@ -99,11 +88,8 @@ def own(checkout: Path | None = None) -> Target:
 
 
 def project(folder: Path) -> Target | None:
-    """Return the package whose project is in a folder; None if it has no `[tool.gradloom]` in a pyproject.toml.
-
-    Raises:
-        UsageError: for a table that does not say which package, or names one that is not there.
-    """
+    """Return the package whose project is in a folder; None if it has no `[tool.gradloom]` in a pyproject.toml. Raises
+    UsageError for a table that does not say which package, or names one that is not there."""
     path = folder / PROJECT
     try:
         with open(path, "rb") as file:
@@ -126,11 +112,8 @@ def project(folder: Path) -> Target | None:
 
 
 def installed(package: str) -> Target:
-    """Return the target of a package that Python can import, without importing it.
-
-    Raises:
-        UsageError: if there is none of that name, or it has no YAML files.
-    """
+    """Return the target of a package that Python can import, without importing it. Raises UsageError if there is none
+    of that name, or it has no YAML files."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -158,11 +141,7 @@ def in_memory(namespace: str, generated: str) -> Target:
 
 
 def find_root(given: Path | None) -> Path:
-    """Return the checkout to work on.
-
-    Raises:
-        UsageError: if there is none.
-    """
+    """Return the checkout to work on. Raises UsageError if there is none."""
     if given is not None:
         if not given.is_dir():
             raise UsageError(f"--root {given}: no such folder")
@@ -185,10 +164,7 @@ def find_root(given: Path | None) -> Path:
 
 def find_target(given: Path | None) -> Target:
     """Find what to work on, a package of operators or gradloom: in the folder given, else from the current one up.
-
-    Raises:
-        UsageError: if there is neither.
-    """
+    Raises UsageError if there is neither."""
     if given is not None:
         found = project(given) if given.is_dir() else None
         return found or own(find_root(given))

@@ -54,11 +54,7 @@ RESERVED = frozenset(
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a package.
-
-    Raises:
-        UsageError: with a name to choose instead.
-    """
+    """Refuse what cannot be the name of a package. Raises UsageError with a name to choose instead."""
     if not _NAME.fullmatch(name):
         better = re.sub(r"\W+", "_", name).strip("_").lower()
         better = better if _NAME.fullmatch(better) else "myops"
@@ -84,8 +80,7 @@ def make(name: str, parent: Path) -> Path:
     Returns:
         The folder.
 
-    Raises:
-        UsageError: for a bad name, a folder that exists, or a parent that does not.
+    Raises UsageError for a bad name, a folder that exists, or a parent that does not.
     """
     check_name(name)
     folder = parent / name

@@ -79,8 +79,8 @@ def load(
 
 
 def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
-    """Return what formulas may call of a package: its helpers and its operators, in the module that code
-    calls `home`."""
+    """Return what formulas may call of a package: its helpers and its operators, in the module that code calls
+    `home`."""
     infixes = {}
     for f in functions:
         if f.infix is not None:
@@ -226,11 +226,8 @@ def node_stem(schema: FunctionSchema) -> str:
 
 
 def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
-    """Analyse one section of an entry; the node is not named yet.
-
-    Raises:
-        SpecError: for the first thing that is wrong in it.
-    """
+    """Analyse one section of an entry; the node is not named yet. Raises SpecError for the first thing that is wrong in
+    it."""
     formulas = parse_lines(section.inputs)
     uses = styled_uses(formulas, schema)
     outputs = find_outputs(section, schema, uses, callables)
@@ -342,8 +339,8 @@ _SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool
 
 
 def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:
-    """Return what operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the
-    array itself."""
+    """Return what operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the array
+    itself."""
     groups: dict[str, list[NativeFunction]] = {}
     for function in functions:
         groups.setdefault(function.schema.name.name, []).append(function)

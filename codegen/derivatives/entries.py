@@ -98,39 +98,28 @@ class FormulaLine:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What an entry gives for one dispatch key.
-
-    Attributes:
-        inputs, outputs: the formulas of either direction, in the order of the file.
-        differentiability: the value of `output_differentiability`, or None.
-        node: the value of `node`, or None.
-        place: the text to which errors about the section as a whole belong.
-    """
+    """What an entry gives for one dispatch key."""
 
     dispatch_key: str
+    # inputs, outputs: the formulas of either direction, in the order of the file
     inputs: tuple[FormulaLine, ...]
     outputs: tuple[FormulaLine, ...]
-    differentiability: Node | None
-    node: Text | None
-    place: Text
+    differentiability: Node | None  # the value of `output_differentiability`, or None
+    node: Text | None  # the value of `node`, or None
+    place: Text  # the text to which errors about the section as a whole belong
 
 
 def return_names(schema: FunctionSchema) -> tuple[str, ...]:
-    """Return the outputs' names in formulas: the schema's, else `result`, or `result0`, `result1` ... for several.
-
-    An operator that writes to its arguments returns those; they are results like others here.
-    """
+    """Return the outputs' names in formulas: the schema's, else `result`, or `result0`, `result1` ... for several. An
+    operator that writes to its arguments returns those; they are results like others here."""
     count = len(schema.returns)
     fallback = ["result"] if count == 1 else [f"result{i}" for i in range(count)]
     return tuple(r.name or f for r, f in zip(schema.returns, fallback, strict=True))
 
 
 def sections(entry: Entry, schema: FunctionSchema) -> tuple[Section, ...]:
-    """Return the sections of an entry, one for each dispatch key.
-
-    Raises:
-        SpecError: for a key that is neither known nor an input or output of the operator.
-    """
+    """Return the sections of an entry, one for each dispatch key. Raises SpecError for a key that is neither known nor
+    an input or output of the operator."""
     name = entry.fields[NAME]
     assert isinstance(name, Text)
     dispatch = entry.get(DISPATCH)
@@ -371,11 +360,7 @@ def styled_uses(formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema)
 
 
 def check_styles(uses: Sequence[StyledUse], outputs: Iterable[Output]) -> None:
-    """Refuse mixed styles, and `grad` where it is ambiguous.
-
-    Raises:
-        SpecError: at the first use that does not fit.
-    """
+    """Refuse mixed styles, and `grad` where it is ambiguous. Raises SpecError at the first use that does not fit."""
     differentiable = [o for o in outputs if o.is_differentiable]
     for use in uses:
         word = use.formula.source(use.node)
@@ -407,11 +392,8 @@ def _in_style(use: StyledUse, differentiable: Sequence[Output]) -> str:
 def find_outputs(
     section: Section, schema: FunctionSchema, uses: Sequence[StyledUse], callables: Callables
 ) -> tuple[Output, ...]:
-    """Return all outputs, with their numbers among the differentiable ones.
-
-    Raises:
-        SpecError: for an `output_differentiability` that does not fit the operator.
-    """
+    """Return all outputs, with their numbers among the differentiable ones. Raises SpecError for an
+    `output_differentiability` that does not fit the operator."""
     told = section.differentiability
     if told is not None:
         flags = _differentiability(told, schema, callables)

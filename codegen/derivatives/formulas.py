@@ -41,11 +41,8 @@ class Backward:
 
 
 def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
-    """Return the reason in `not_implemented("reason")`; None if the formula is something else.
-
-    Raises:
-        SpecError: if there is no reason in it.
-    """
+    """Return the reason in `not_implemented("reason")`; None if the formula is something else. Raises SpecError if
+    there is no reason in it."""
     node = formula.tree
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NOT_IMPLEMENTED):
         return None
@@ -57,11 +54,8 @@ def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
 
 
 def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
-    """Parse the formulas of the inputs that are differentiable.
-
-    Raises:
-        SpecError: for a formula outside of the language, or one that belongs to an output.
-    """
+    """Parse the formulas of the inputs that are differentiable. Raises SpecError for a formula outside of the language,
+    or one that belongs to an output."""
     formulas = {}
     for line in lines:
         if line.word in _FORWARD_ONLY:
@@ -75,11 +69,8 @@ def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
 def analyse_backward(
     formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema, outputs: tuple[Output, ...], callables: Callables
 ) -> Backward:
-    """Analyse the formulas of all inputs.
-
-    Raises:
-        SpecError: for a name that is not in scope, or a formula that cannot give what its key says.
-    """
+    """Analyse the formulas of all inputs. Raises SpecError for a name that is not in scope, or a formula that cannot
+    give what its key says."""
     derivatives: list[Derivative] = []
     captures: list[tuple[Capture, ...]] = []
     resolved: list[Resolved | None] = []
@@ -133,10 +124,8 @@ def _derivative(
 
 
 def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
-    """Return the gradients that must be zeros if undefined: the formula computes with them without testing them.
-
-    A formula that uses one gradient is not evaluated if that is undefined.
-    """
+    """Return the gradients that must be zeros if undefined: the formula computes with them without testing them. A
+    formula that uses one gradient is not evaluated if that is undefined."""
     whole = any(use.index is None for use in uses)
     indices = {use.index for use in uses if use.index is not None}
     if has_list or (len(indices) < 2 and not (whole and count > 1)):
@@ -271,10 +260,8 @@ def _field(
 
 
 def _condition(uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]) -> str | None:
-    """Return the condition for saving a tensor: an input whose formulas use it needs a gradient.
-
-    None where that is whenever the node exists. A list needs one if any of its elements does.
-    """
+    """Return the condition for saving a tensor: an input whose formulas use it needs a gradient. None where that is
+    whenever the node exists. A list needs one if any of its elements does."""
     parts: list[str] = []
     users = {name for derivative, capture in uses if capture.condition is None for name in derivative.inputs}
     if users >= {i.name for i in inputs}:
@@ -446,8 +433,8 @@ class ForwardAnalysis:
         return len(line.of) == 1 and self.outputs[index].is_list
 
     def tangents(self, inputs: Sequence[DifferentiableInput]) -> tuple[Tangent, ...]:
-        """Return the tangents of some inputs. A lone one is defined when its formula runs; of several, some
-        may not be."""
+        """Return the tangents of some inputs. A lone one is defined when its formula runs; of several, some may not
+        be."""
         several = len(inputs) > 1
         return tuple(Tangent(i.name, i.is_list, i.is_optional, several or i.is_list) for i in inputs)
 

@@ -24,25 +24,15 @@ from ..schema import FunctionSchema, Type
 
 @dataclass(frozen=True, slots=True)
 class DifferentiableInput:
-    """An input with a formula.
+    """An input with a formula."""
 
-    Attributes:
-        name: as a Python parameter.
-        index: its position among the schema's arguments.
-        edge: the expression for the number of its first edge: `0`, or `tensors_size_ + 1` after a list.
-        size: the saved field with the number of its elements, for a list; else None.
-        derivative: the position in `DifferentiabilityInfo.derivatives` of what computes its gradient.
-        position: which of the results of that formula is its gradient, when the formula gives several; else
-            None.
-        needs: the wrapper's name for "this input needs a gradient".
-    """
-
-    name: str
-    index: int
+    name: str  # as a Python parameter
+    index: int  # its position among the schema's arguments
     type: Type
-    edge: str
-    size: str | None
-    derivative: int
+    edge: str  # the expression for the number of its first edge: `0`, or `tensors_size_ + 1` after a list
+    size: str | None  # the saved field with the number of its elements, for a list; else None
+    derivative: int  # the position in `DifferentiabilityInfo.derivatives` of what computes its gradient
+    # which of the results of that formula is its gradient, when the formula gives several; else None
     position: int | None
 
     @property
@@ -55,26 +45,20 @@ class DifferentiableInput:
 
     @property
     def needs(self) -> str:
+        """The wrapper's name for "this input needs a gradient"."""
         return needs(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A returned value.
+    """A returned value."""
 
-    Attributes:
-        name: `result`, `result1` or the schema's name.
-        index: its position among the returns.
-        output_nr: its number among the differentiable outputs (of the first element, for a list); None if it
-            is not differentiable.
-        condition: an expression over the arguments under which it is differentiable; None if always.
-    """
-
-    name: str
-    index: int
+    name: str  # `result`, `result1` or the schema's name
+    index: int  # its position among the returns
     type: Type
+    # its number among the differentiable outputs (of the first element, for a list); None if it is not differentiable
     output_nr: int | None
-    condition: str | None = None
+    condition: str | None = None  # an expression over the arguments under which it is differentiable; None if always
 
     @property
     def is_differentiable(self) -> bool:
@@ -87,32 +71,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SavedAttribute:
-    """A field of a node, with what the formulas need from the forward pass.
+    """A field of a node, with what the formulas need from the forward pass."""
 
-    Attributes:
-        name: of the field, and of the variable in the formulas.
-        of: the argument or return that it is taken from.
-        kind: 'tensor' or 'tensor_list' (to be saved as a variable, with its version) or 'value'.
-        type: the schema type of what is saved. `Tensor?` and `Tensor?[]` may be, or contain, None.
-        read: the expression that the wrapper evaluates, before the kernel runs or, for an output, after.
-        output: the output that it is or is taken from; None for an input.
-        output_nr: of a differentiable tensor output, which must be saved without a reference cycle.
-        condition: the wrapper's expression for "needed", over its `needs_<input>`; None if always.
-        is_public: whether it is shown as `_saved_<name>`.
-        is_optional: whether it may be None in a formula: a `Tensor?`, or saved by `wrap_opt_if`.
-        clone: whether an in-place operator writes to it, so that a copy must be saved.
-    """
-
-    name: str
-    of: str
-    kind: str
-    type: Type
-    read: str
-    output: Output | None = None
-    condition: str | None = None
-    is_public: bool = True
-    is_optional: bool = False
-    clone: bool = False
+    name: str  # of the field, and of the variable in the formulas
+    of: str  # the argument or return that it is taken from
+    kind: str  # 'tensor' or 'tensor_list' (to be saved as a variable, with its version) or 'value'
+    type: Type  # the schema type of what is saved. `Tensor?` and `Tensor?[]` may be, or contain, None
+    read: str  # the expression that the wrapper evaluates, before the kernel runs or, for an output, after
+    output: Output | None = None  # the output that it is or is taken from; None for an input
+    condition: str | None = None  # the wrapper's expression for "needed", over its `needs_<input>`; None if always
+    is_public: bool = True  # whether it is shown as `_saved_<name>`
+    is_optional: bool = False  # whether it may be None in a formula: a `Tensor?`, or saved by `wrap_opt_if`
+    clone: bool = False  # whether an in-place operator writes to it, so that a copy must be saved
 
     @property
     def is_output(self) -> bool:
@@ -120,6 +90,7 @@ class SavedAttribute:
 
     @property
     def output_nr(self) -> int | None:
+        """Of a differentiable tensor output, which must be saved without a reference cycle."""
         return self.output.output_nr if self.output is not None and self.kind != "value" else None
 
 
@@ -133,55 +104,38 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class Derivative:
-    """A formula of the backward direction.
+    """A formula of the backward direction."""
 
-    Attributes:
-        inputs: the inputs whose gradients it gives; with several, it evaluates to a tuple of as many.
-        formula: the Python expression, over saved fields, gradients and what else is named here.
-        source: the expression as it stands in derivatives.yaml.
-        gradients: the gradients that it uses. If all of them are undefined, so is the result.
-        uses_all_gradients: whether it uses the list `grads` as a whole (then `gradients` is empty for a list
-            output).
-        materialize: the numbers of gradients that must be zeros instead of undefined, since the formula
-            computes with them while others may be defined.
-        defined_by: the numbers of the gradients of which one must be defined, else its result is undefined
-            and it must not be evaluated; empty where checking that any gradient is defined says enough.
-        saved: names of the saved fields that it uses.
-        not_implemented: the reason, if there is no formula.
-        mask: whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`.
-        retain_variables: whether it uses the flag of that name.
-        place: the formula where it stands in derivatives.yaml.
-        on_arrays: the same on arrays, where it has that form.
-    """
-
-    inputs: tuple[str, ...]
-    formula: str
-    source: str
-    gradients: tuple[Gradient, ...] = ()
+    inputs: tuple[str, ...]  # the inputs whose gradients it gives; with several, it evaluates to a tuple of as many
+    formula: str  # the Python expression, over saved fields, gradients and what else is named here
+    source: str  # the expression as it stands in derivatives.yaml
+    gradients: tuple[Gradient, ...] = ()  # the gradients that it uses. If all of them are undefined, so is the result
+    # whether it uses the list `grads` as a whole (then `gradients` is empty for a list output)
     uses_all_gradients: bool = False
+    # the numbers of gradients that must be zeros instead of undefined, since the formula computes with them while
+    # others may be defined
     materialize: tuple[int, ...] = ()
+    # the numbers of the gradients of which one must be defined, else its result is undefined and it must not be
+    # evaluated; empty where checking that any gradient is defined says enough
     defined_by: tuple[int, ...] = ()
-    saved: tuple[str, ...] = ()
-    not_implemented: str | None = None
-    mask: bool = False
-    retain_variables: bool = False
+    saved: tuple[str, ...] = ()  # names of the saved fields that it uses
+    not_implemented: str | None = None  # the reason, if there is no formula
+    mask: bool = False  # whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`
+    retain_variables: bool = False  # whether it uses the flag of that name
+    # the formula where it stands in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
-    on_arrays: OnArrays | None = None
+    on_arrays: OnArrays | None = None  # the same on arrays, where it has that form
 
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """A tangent that a forward formula uses, as `<input>_t`.
+    """A tangent that a forward formula uses, as `<input>_t`."""
 
-    Attributes:
-        input: the input that it belongs to.
-        materialize: whether it must be zeros if undefined, because another tangent may be defined. In a list
-            each undefined element must. An input that is None has no tangent, and None stays.
-    """
-
-    input: str
+    input: str  # the input that it belongs to
     is_list: bool
     is_optional: bool
+    # whether it must be zeros if undefined, because another tangent may be defined. In a list each undefined element
+    # must. An input that is None has no tangent, and None stays
     materialize: bool
 
     @property
@@ -192,69 +146,46 @@ class Tangent:
 @dataclass(frozen=True, slots=True)
 class ForwardDerivative:
     """A formula of the forward direction: the tangents of some outputs. It is evaluated after the kernel, where any of
-    its tangents is defined.
+    its tangents is defined."""
 
-    Attributes:
-        outputs: the outputs whose tangents it gives; with several, it evaluates to a tuple of as many.
-        formula: the Python expression, over `<input>_t`, `<input>_p`, outputs and arguments.
-        source: the text in derivatives.yaml.
-        kind: 'auto_linear', 'auto_element_wise' or 'explicit'.
-        primals: the inputs whose value the formula uses, as `<input>_p`.
-        results: the outputs that it uses.
-        not_implemented: the reason, if there is no formula.
-        keeps_original: the inputs among `primals` that an in-place operator overwrites: copy them before the
-            kernel.
-        writes_in_place: whether the tangent must be written into the tangent of `self`, where that is
-            defined.
-        place: the formula where it stands in derivatives.yaml.
-    """
-
-    outputs: tuple[str, ...]
-    formula: str
-    source: str
-    kind: str
+    outputs: tuple[str, ...]  # the outputs whose tangents it gives; with several, it evaluates to a tuple of as many
+    formula: str  # the Python expression, over `<input>_t`, `<input>_p`, outputs and arguments
+    source: str  # the text in derivatives.yaml
+    kind: str  # 'auto_linear', 'auto_element_wise' or 'explicit'
     tangents: tuple[Tangent, ...]
-    primals: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    not_implemented: str | None = None
+    primals: tuple[str, ...] = ()  # the inputs whose value the formula uses, as `<input>_p`
+    results: tuple[str, ...] = ()  # the outputs that it uses
+    not_implemented: str | None = None  # the reason, if there is no formula
+    # the inputs among `primals` that an in-place operator overwrites: copy them before the kernel
     keeps_original: tuple[str, ...] = ()
+    # whether the tangent must be written into the tangent of `self`, where that is defined
     writes_in_place: bool = False
+    # the formula where it stands in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DifferentiabilityInfo:
-    """An analysed entry of derivatives.yaml, for one dispatch key.
+    """An analysed entry of derivatives.yaml, for one dispatch key."""
 
-    Attributes:
-        name: the entry's schema, as a comment can cite it.
-        dispatch_key: 'Default', or the key of a section under `dispatch:`.
-        node: the name of the node class; None where no input has a formula.
-        inputs: the inputs with a formula, in the order of the schema.
-        outputs: all outputs.
-        derivatives, forward: the formulas of either direction.
-        saved: the node's fields, inputs first.
-        helpers: (module in gradloom.formulas, function) for each helper of the backward formulas.
-        forward_helpers: the same for the forward formulas.
-        uses_operators: whether the backward formulas mention the module of operators.
-        unnamed: the tensors that no formula and no `non_differentiable` names: none of them may require a gradient.
-        place: the entry's `name:` (or the dispatch key of its section) in derivatives.yaml.
-    """
-
-    name: str
-    dispatch_key: str
+    name: str  # the entry's schema, as a comment can cite it
+    dispatch_key: str  # 'Default', or the key of a section under `dispatch:`
     schema: FunctionSchema
-    node: str | None
-    inputs: tuple[DifferentiableInput, ...]
-    outputs: tuple[Output, ...]
+    node: str | None  # the name of the node class; None where no input has a formula
+    inputs: tuple[DifferentiableInput, ...]  # the inputs with a formula, in the order of the schema
+    outputs: tuple[Output, ...]  # all outputs
+    # derivatives, forward: the formulas of either direction
     derivatives: tuple[Derivative, ...]
     forward: tuple[ForwardDerivative, ...]
-    saved: tuple[SavedAttribute, ...]
+    saved: tuple[SavedAttribute, ...]  # the node's fields, inputs first
+    # (module in gradloom.formulas, function) for each helper of the backward formulas
     helpers: tuple[tuple[str, str], ...] = ()
-    forward_helpers: tuple[tuple[str, str], ...] = ()
-    uses_operators: bool = False
+    forward_helpers: tuple[tuple[str, str], ...] = ()  # the same for the forward formulas
+    uses_operators: bool = False  # whether the backward formulas mention the module of operators
     forward_uses_operators: bool = False
+    # the tensors that no formula and no `non_differentiable` names: none of them may require a gradient
     unnamed: tuple[str, ...] = ()
+    # the entry's `name:` (or the dispatch key of its section) in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
 
     @property

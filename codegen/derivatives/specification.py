@@ -36,20 +36,13 @@ from .model import DifferentiabilityInfo, DifferentiableFunction
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What is generated for a target.
+    """What is generated for a target."""
 
-    Attributes:
-        target: the package.
-        functions: its operators.
-        derivatives: the same, joined to how they differentiate.
-        callables: what its formulas may call.
-        overrides: gradloom's operators and variants whose derivative it replaces, joined to the new one.
-    """
-
-    target: Target
-    functions: NativeFunctions
-    derivatives: Derivatives
-    callables: Callables
+    target: Target  # the package
+    functions: NativeFunctions  # its operators
+    derivatives: Derivatives  # the same, joined to how they differentiate
+    callables: Callables  # what its formulas may call
+    # gradloom's operators and variants whose derivative it replaces, joined to the new one
     overrides: tuple[DifferentiableFunction, ...] = ()
 
 
@@ -64,17 +57,11 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What operators defined at run time have in memory instead of in folders.
+    """What operators defined at run time have in memory instead of in folders."""
 
-    Attributes:
-        kernels: the functions that `kernel:` may name.
-        helpers: the functions that formulas may call.
-        operators: further operators that formulas may call.
-    """
-
-    kernels: FunctionIndex | None = None
-    helpers: Mapping[str, Helper] = field(default_factory=dict)
-    operators: Callables | None = None
+    kernels: FunctionIndex | None = None  # the functions that `kernel:` may name
+    helpers: Mapping[str, Helper] = field(default_factory=dict)  # the functions that formulas may call
+    operators: Callables | None = None  # further operators that formulas may call
 
 
 @cache
@@ -237,8 +224,7 @@ def check_package(functions: NativeFunctions, known: NativeFunctions, namespace:
         known: gradloom's own.
         namespace: that of the package.
 
-    Raises:
-        SpecError, or SpecErrors where several things are wrong.
+    Raises SpecError, or SpecErrors where several things are wrong.
     """
     methods = {s.name.name for f in known for s in f.schemas if "method" in f.variants or s.kind == "inplace"}
     methods |= {*ATTRIBUTE_NAMES, *METHOD_NAMES}

@@ -126,9 +126,7 @@ MAX_BITS = 64  # of a whole number, and of the result of a power of constants
 
 def constant_problem(node: ast.AST) -> tuple[ast.expr, str, str] | None:
     """Return what is wrong with the constants of a node, as (the part at fault, message, hint); None if nothing is.
-
-    Python computes `9 ** 9 ** 9` for hours, and `'a' * 10 ** 10` until memory is full.
-    """
+    Python computes `9 ** 9 ** 9` for hours, and `'a' * 10 ** 10` until memory is full."""
     if isinstance(node, ast.Constant):
         value = node.value
         if isinstance(value, int) and value.bit_length() > MAX_BITS:

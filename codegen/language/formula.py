@@ -95,11 +95,7 @@ class _Word:
 
 
 def check_words(line: str) -> None:
-    """Check single words and neighbours in one line of text.
-
-    Raises:
-        FormulaError: at the word that does not fit.
-    """
+    """Check single words and neighbours in one line of text. Raises FormulaError at the word that does not fit."""
     words = []
     for match in _WORD.finditer(line):
         word = _Word(match.lastgroup or "mark", match[0], match.start())
@@ -205,17 +201,11 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """A checked expression.
+    """A checked expression."""
 
-    Attributes:
-        text: as it stands in the file, on one line (a line break is one space, so offsets are the file's).
-        tree: the expression's ast. Its column offsets count from `shift`.
-        shift: number of blanks before the expression.
-    """
-
-    text: str
-    tree: ast.expr
-    shift: int = 0
+    text: str  # as it stands in the file, on one line (a line break is one space, so offsets are the file's)
+    tree: ast.expr  # the expression's ast. Its column offsets count from `shift`
+    shift: int = 0  # number of blanks before the expression
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Start and end of a node in `text`."""
@@ -238,11 +228,8 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """Parse and check one formula.
-
-    Raises:
-        FormulaError: with the position of the word that is outside of the language.
-    """
+    """Parse and check one formula. Raises FormulaError with the position of the word that is outside of the
+    language."""
     line = re.sub(r"[\r\n\t]", " ", text)
     if not line.strip():
         raise FormulaError("empty formula", 0, len(text), "write an expression, or remove the line")

@@ -282,25 +282,19 @@ _DOTTED = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KernelExpr:
-    """An analysed kernel.
+    """An analysed kernel."""
 
-    kind        'named' (family.function, called with the operator's arguments) or 'expression'
-    source      the expression on one line, or 'family.function'
-    text        where it stands in the YAML file
-    names_used  the arguments that it reads, in the order of the schema; all of them for a named kernel
-    modules     (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
-    ufunc       the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
-    operands    the source of that ufunc's inputs
-    outputs     the number of values in a tuple; None for one value or for what only running it would tell
-    """
-
-    kind: str
-    source: str
-    text: Text
+    kind: str  # 'named' (family.function, called with the operator's arguments) or 'expression'
+    source: str  # the expression on one line, or 'family.function'
+    text: Text  # where it stands in the YAML file
+    # the arguments that it reads, in the order of the schema; all of them for a named kernel
     names_used: tuple[str, ...]
+    # (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
     modules: tuple[tuple[str, str], ...] = ()
+    # the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
     ufunc: str | None = None
-    operands: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()  # the source of that ufunc's inputs
+    # the number of values in a tuple; None for one value or for what only running it would tell
     outputs: int | None = None
 
     @property

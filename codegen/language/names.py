@@ -103,25 +103,17 @@ _METHODS_HINT = "a formula may call operators with a method variant, and what re
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """A formula with all names resolved.
-
-    Attributes:
-        kinds: the kind of every expression of the tree.
-        variables: what each name that reads a variable refers to.
-        operators: what each called function name (a Name, or an Attribute of a namespace) refers to.
-        helpers: the helpers that are called, by name.
-        constants: the text of each constant, such as `math.pi`.
-        gradients: every use of a gradient, in the order of the text.
-    """
+    """A formula with all names resolved."""
 
     formula: Formula
     scope: Scope
-    kinds: Mapping[ast.AST, Kind]
-    variables: Mapping[ast.Name, Variable]
+    kinds: Mapping[ast.AST, Kind]  # the kind of every expression of the tree
+    variables: Mapping[ast.Name, Variable]  # what each name that reads a variable refers to
+    # what each called function name (a Name, or an Attribute of a namespace) refers to
     operators: Mapping[ast.AST, Operator]
-    helpers: Mapping[str, Helper]
-    constants: Mapping[ast.Attribute, str]
-    gradients: tuple[GradientUse, ...]
+    helpers: Mapping[str, Helper]  # the helpers that are called, by name
+    constants: Mapping[ast.Attribute, str]  # the text of each constant, such as `math.pi`
+    gradients: tuple[GradientUse, ...]  # every use of a gradient, in the order of the text
 
     def first(self, *roles: Role) -> ast.Name | None:
         """Return the first name in the text that refers to a variable of one of the roles."""
@@ -135,11 +127,8 @@ class Resolved:
 
 
 def resolve(formula: Formula, scope: Scope) -> Resolved:
-    """Resolve all names of a formula.
-
-    Raises:
-        FormulaError: for a name that is not in scope, or is used as what it is not.
-    """
+    """Resolve all names of a formula. Raises FormulaError for a name that is not in scope, or is used as what it is
+    not."""
     resolver = _Resolver(formula, scope)
     resolver.visit(formula.tree)
     gradients = sorted(resolver.gradients, key=lambda use: use.node.col_offset)

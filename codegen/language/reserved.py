@@ -64,8 +64,7 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
     Args:
         text: the `func:` value of the operator.
 
-    Raises:
-        SpecError: at the first name that is taken.
+    Raises SpecError at the first name that is taken.
     """
     name = schema.name.name
     wrong = _operator_problem(name)
@@ -92,11 +91,8 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
 
 
 def check_kernel_schema(text: Text, schema: FunctionSchema) -> None:
-    """Refuse schemas that a kernel cannot have: tensors and lists of tensors go in, tensors come out.
-
-    Raises:
-        SpecError: for a schema of another form, which a composite may have.
-    """
+    """Refuse schemas that a kernel cannot have: tensors and lists of tensors go in, tensors come out. Raises SpecError
+    for a schema of another form, which a composite may have."""
     shown = len(str(schema.name))
     hint = "write it as `composite: family.function`, which gets the arguments as they are"
     results = [r.type for r in schema.returns]

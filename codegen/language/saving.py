@@ -48,25 +48,15 @@ _PYTHON_SPELLING = {
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A value that a formula takes from the forward pass.
+    """A value that a formula takes from the forward pass."""
 
-    Attributes:
-        name: of the variable in the written formula, and of the node's field.
-        of: the argument or return that it is taken from.
-        read: the expression that the wrapper evaluates to get it.
-        type: its schema type.
-        is_whole: whether it is the argument or return itself.
-        is_public: whether PyTorch shows it as `_saved_<name>`.
-        condition: the expression under which it is needed, from `wrap_opt_if`; None if always.
-    """
-
-    name: str
-    of: str
-    read: str
-    type: Type
-    is_whole: bool = True
-    is_public: bool = True
-    condition: str | None = None
+    name: str  # of the variable in the written formula, and of the node's field
+    of: str  # the argument or return that it is taken from
+    read: str  # the expression that the wrapper evaluates to get it
+    type: Type  # its schema type
+    is_whole: bool = True  # whether it is the argument or return itself
+    is_public: bool = True  # whether PyTorch shows it as `_saved_<name>`
+    condition: str | None = None  # the expression under which it is needed, from `wrap_opt_if`; None if always
 
 
 @dataclass(frozen=True, slots=True)

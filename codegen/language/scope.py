@@ -72,23 +72,15 @@ def kind_of_type(type_: Type) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a formula.
+    """A variable of a formula."""
 
-    Attributes:
-        name: as the formula writes it.
-        of: the argument or return that it is, or belongs to (`self` for `self_t`).
-        type: the schema type of an argument or result.
-        index: for one gradient, which of the differentiable outputs it belongs to.
-        size: for a mask or list of gradients, the number of its elements; None where that is known only at
-            run time.
-    """
-
-    name: str
+    name: str  # as the formula writes it
     kind: Kind
     role: Role
-    of: str = ""
-    type: Type | None = None
-    index: int = 0
+    of: str = ""  # the argument or return that it is, or belongs to (`self` for `self_t`)
+    type: Type | None = None  # the schema type of an argument or result
+    index: int = 0  # for one gradient, which of the differentiable outputs it belongs to
+    # for a mask or list of gradients, the number of its elements; None where that is known only at run time
     size: int | None = None
 
     @property
@@ -98,10 +90,8 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A public function in a folder of formulas: its module and what its definition shows of its signature.
-
-    `module` is the name in gradloom.formulas (`elementwise`); of a package, it is the whole (`myops.formulas.smooth`).
-    """
+    """A public function in a folder of formulas: its module and what its definition shows of its signature. `module` is
+    the name in gradloom.formulas (`elementwise`); of a package, it is the whole (`myops.formulas.smooth`)."""
 
     name: str
     module: str
@@ -138,28 +128,19 @@ def _count(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What formulas need to know of the operators of one name, all overloads together.
+    """What formulas need to know of the operators of one name, all overloads together."""
 
-    Attributes:
-        name: the name in the operators' module (`linalg_inv`).
-        namespace: the Python module that it is in (`linalg`), or ''.
-        is_function, is_method: the ways in which it may be called.
-        returns: the kind of its result, UNKNOWN where that depends on the overload.
-        arguments: names of all overloads' arguments.
-        is_inplace: whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs.
-        home: the name of its module in generated code: `ops`, or `own` for those of a package.
-        is_factory: whether it makes a tensor of a given size, dtype and device, as `zeros` does.
-    """
-
-    name: str
-    namespace: str
+    name: str  # the name in the operators' module (`linalg_inv`)
+    namespace: str  # the Python module that it is in (`linalg`), or ''
+    # is_function, is_method: the ways in which it may be called
     is_function: bool
     is_method: bool
-    returns: Kind
-    arguments: frozenset[str]
-    is_factory: bool
+    returns: Kind  # the kind of its result, UNKNOWN where that depends on the overload
+    arguments: frozenset[str]  # names of all overloads' arguments
+    is_factory: bool  # whether it makes a tensor of a given size, dtype and device, as `zeros` does
+    # whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs
     is_inplace: bool = False
-    home: str = OPERATORS
+    home: str = OPERATORS  # the name of its module in generated code: `ops`, or `own` for those of a package
 
     @property
     def in_code(self) -> str:
@@ -226,29 +207,20 @@ class Callables:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names of one formula.
+    """The names of one formula."""
 
-    Attributes:
-        variables: what it may read.
-        elsewhere: names of the other direction, with a hint on what to write here.
-        callables: what it may call.
-        writes_tangent: whether methods that write to a tangent are allowed (`self_t.zero_()` of an in-place
-            operator).
-    """
-
-    variables: Mapping[str, Variable]
-    elsewhere: Mapping[str, str]
-    callables: Callables
+    variables: Mapping[str, Variable]  # what it may read
+    elsewhere: Mapping[str, str]  # names of the other direction, with a hint on what to write here
+    callables: Callables  # what it may call
+    # whether methods that write to a tangent are allowed (`self_t.zero_()` of an in-place operator)
     writes_tangent: bool = False
 
 
 def describe_operators(
     entries: Iterable[tuple[FunctionSchema, Iterable[str], str]], home: str = OPERATORS
 ) -> dict[str, Operator]:
-    """Return the functional and in-place operators by name, from (schema, variants, python module).
-
-    `home` is the name of their module in generated code.
-    """
+    """Return the functional and in-place operators by name, from (schema, variants, python module). `home` is the name
+    of their module in generated code."""
     groups: dict[str, list[tuple[FunctionSchema, frozenset[str], str]]] = {}
     for schema, variants, module in entries:
         if schema.kind in ("functional", "inplace"):
@@ -282,20 +254,14 @@ _INT, _INTS, _DTYPE = Base("int"), List(Base("int")), Base("ScalarType")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One kind of metadata.
+    """One kind of metadata."""
 
-    Attributes:
-        suffix: of the field that keeps it: `self_sym_sizes`.
-        read: the Python expression for it, with `{}` for the tensor.
-        kind, type: of its value.
-        is_public: whether PyTorch shows the field as `_saved_<field>`; it is then kept even if the tensor is,
-            too.
-    """
-
-    suffix: str
-    read: str
+    suffix: str  # of the field that keeps it: `self_sym_sizes`
+    read: str  # the Python expression for it, with `{}` for the tensor
+    # kind, type: of its value
     kind: Kind
     type: Type
+    # whether PyTorch shows the field as `_saved_<field>`; it is then kept even if the tensor is, too
     is_public: bool = False
 
 
@@ -338,10 +304,8 @@ METHOD_NAMES = frozenset(_METHODS) | frozenset(_INDEXED) | frozenset(TENSOR_METH
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An expression that reads metadata of `base`: `self.size(0)` reads SIZES of `self` at index `0`.
-
-    `rest` follows it: `.is_complex` for `self.is_complex()`.
-    """
+    """An expression that reads metadata of `base`: `self.size(0)` reads SIZES of `self` at index `0`. `rest` follows
+    it: `.is_complex` for `self.is_complex()`."""
 
     base: ast.expr
     metadata: Metadata
@@ -378,8 +342,7 @@ def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, He
     shown     the directory as errors name it
     package   what comes before the name of a module in `Helper.module`
 
-    Raises:
-        SpecError: for a file that is not Python, or a name that two modules define.
+    Raises SpecError for a file that is not Python, or a name that two modules define.
     """
     found: dict[str, Helper] = {}
     for module, path in modules_in(directory):

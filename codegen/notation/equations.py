@@ -99,29 +99,18 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Equations:
-    """All equations of an operator.
+    """All equations of an operator."""
 
-    value     what the operator computes, where its kernel is an expression; else None
-    backward  one for each differentiable input, or for several that share a formula
-    forward   the tangents of the outputs
-    where     the helpers that the equations call by name
-    symbols   argument or output -> its symbol in the equations, where that differs
-    gradients the definitions of the gradients in the equations, such as `g = ∂L/∂z`
-    """
-
-    value: Equation | None
-    backward: tuple[Equation, ...]
-    forward: tuple[Equation, ...]
-    where: tuple[Remark, ...]
-    symbols: Mapping[str, str]
-    gradients: tuple[str, ...] = ()
+    value: Equation | None  # what the operator computes, where its kernel is an expression; else None
+    backward: tuple[Equation, ...]  # one for each differentiable input, or for several that share a formula
+    forward: tuple[Equation, ...]  # the tangents of the outputs
+    where: tuple[Remark, ...]  # the helpers that the equations call by name
+    symbols: Mapping[str, str]  # argument or output -> its symbol in the equations, where that differs
+    gradients: tuple[str, ...] = ()  # the definitions of the gradients in the equations, such as `g = ∂L/∂z`
 
 
 class Notation:
-    """Derivatives in mathematical notation.
-
-    formulas  the folders of helpers: src/gradloom/formulas, and that of another package of operators
-    """
+    """Derivatives in mathematical notation, from the folders of helpers: gradloom's and that of another package."""
 
     def __init__(self, *formulas: Path) -> None:
         self.helpers = Functions(*formulas)

@@ -116,20 +116,13 @@ def table() -> Table:
 
 @dataclass
 class Reader:
-    """Reads expressions whose names are in `names`.
+    """Reads expressions whose names are in `names`."""
 
-    names    name -> Expr
-    helpers  what may be replaced by its return value; None: nothing
-    module   the module of formulas/ that the text is in; None for one of YAML
-    tensors  names of symbols that are tensors
-    calls    the public helpers that stayed calls, filled while reading
-    """
-
-    names: Mapping[str, Expr]
-    helpers: Functions | None = None
-    module: str | None = None
-    tensors: frozenset[str] = frozenset()
-    calls: list[str] = field(default_factory=list)
+    names: Mapping[str, Expr]  # name -> Expr
+    helpers: Functions | None = None  # what may be replaced by its return value; None: nothing
+    module: str | None = None  # the module of formulas/ that the text is in; None for one of YAML
+    tensors: frozenset[str] = frozenset()  # names of symbols that are tensors
+    calls: list[str] = field(default_factory=list)  # the public helpers that stayed calls, filled while reading
     depth: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
 

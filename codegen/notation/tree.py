@@ -13,19 +13,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """An expression.
+    """An expression."""
 
-    kind    what it is; typeset.py has one rule for each:
-            'symbol' 'number' 'word' (a string, a dtype: not typeset as mathematics) 'undefined'
-            'gradient' 'tangent' 'sum' 'product' 'quotient' 'power' 'negative' 'conj' 'transpose' 'adjoint'
-            'matmul' 'call' 'compare' 'and' 'or' 'not' 'cases' 'tuple' 'index' 'slice' 'each' 'attribute' 'keyword'
-    args    the parts
-    name    of a symbol, number, function; the sign of a comparison
-    """
-
+    # what it is; typeset.py has one rule for each: 'symbol' 'number' 'word' (a string, a dtype: not typeset as
+    # mathematics) 'undefined' 'gradient' 'tangent' 'sum' 'product' 'quotient' 'power' 'negative' 'conj' 'transpose'
+    # 'adjoint' 'matmul' 'call' 'compare' 'and' 'or' 'not' 'cases' 'tuple' 'index' 'slice' 'each' 'attribute' 'keyword'
     kind: str
-    args: tuple[Expr, ...] = ()
-    name: str = ""
+    args: tuple[Expr, ...] = ()  # the parts
+    name: str = ""  # of a symbol, number, function; the sign of a comparison
 
     @property
     def size(self) -> int:
@@ -176,10 +171,8 @@ def both(kind: str, parts: list[Expr]) -> Expr:
 
 
 def cases(pairs: list[tuple[Expr, Expr]], otherwise: Expr) -> Expr:
-    """Return values under conditions, (value, condition) in the order in which they are tried.
-
-    A case that the others cover is left out: `1 if n == 0 else x ** n`.
-    """
+    """Return values under conditions, (value, condition) in the order in which they are tried. A case that the others
+    cover is left out: `1 if n == 0 else x ** n`."""
     if otherwise.kind == "cases":
         pairs, otherwise = [*pairs, *_pairs(otherwise)], otherwise.args[-1]
     while pairs and _says_the_same(*pairs[-1], otherwise):

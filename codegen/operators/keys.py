@@ -23,10 +23,8 @@ from ..schema import FunctionSchema
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of an entry.
-
-    kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the allowed words.
-    """
+    """A key of an entry. kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the allowed
+    words."""
 
     kind: str
     doc: str
@@ -340,11 +338,7 @@ _FOREIGN_KEYS = {
 
 
 def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str, ...]:
-    """Return the words of `out:`.
-
-    Raises:
-        SpecError: for two words about one thing, and where no variant takes `out=`.
-    """
+    """Return the words of `out:`. Raises SpecError for two words about one thing, and where no variant takes `out=`."""
     words = words_of(entry, "out")
     if words and not has_out:
         hint = "remove it, or list the variant under `autogen:`"

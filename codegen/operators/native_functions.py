@@ -38,55 +38,33 @@ from .keys import (
 
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
-    """One entry.
-
-    text            the `func:` value, for errors about the operator
-    schema          the operator
-    variants        'function', 'method', 'internal'
-    kernel          what computes it; None for a composite
-    composite       'family.function' in src/gradloom/composite/, None for an operator with a kernel
-    derived         the variants that `autogen:` asks for
-    tags            in the order of the file
-    python_module   'nn', 'linalg', 'fft', 'special' or None
-    family          the file in generated/ that it goes to
-    type_promotion  how dtypes combine; None if the entry does not say
-    promotes        names of the tensor arguments that it brings to one dtype; empty for all
-    accepts_number  names of tensor arguments that callers may give as a Python number
-    number_overload its overload with a number as the second argument; None where PyTorch has none
-    infix           the sign that stands for it in formulas, between a tensor and a number; else None
-    domain          the domain of valid inputs, for tests
-    batch           how vmap computes it for a batch, None where that follows from the rest
-    autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
-    on_real         'self' if it returns a real tensor as it is; else None
-    out             the words of `out:`; `out_takes` says what follows from them and from the rest
-    half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
-    top_level       whether an operator of a package is a function of gradloom's, too
-    composite_module  the module of the composite, as 'shape.reshapes'
-    """
+    """One entry."""
 
     entry: Entry
-    text: Text
-    schema: FunctionSchema
-    variants: tuple[str, ...]
-    kernel: KernelExpr | None
-    composite: str | None
-    derived: tuple[Variant, ...]
-    tags: tuple[str, ...]
-    python_module: str | None
-    family: str
-    type_promotion: str | None
-    promotes: tuple[str, ...]
-    accepts_number: tuple[str, ...]
-    domain: Node | None
-    number_overload: str | None = None
-    infix: str | None = None
-    on_real: str | None = None
-    out: tuple[str, ...] = ()
+    text: Text  # the `func:` value, for errors about the operator
+    schema: FunctionSchema  # the operator
+    variants: tuple[str, ...]  # 'function', 'method', 'internal'
+    kernel: KernelExpr | None  # what computes it; None for a composite
+    composite: str | None  # 'family.function' in src/gradloom/composite/, None for an operator with a kernel
+    derived: tuple[Variant, ...]  # the variants that `autogen:` asks for
+    tags: tuple[str, ...]  # in the order of the file
+    python_module: str | None  # 'nn', 'linalg', 'fft', 'special' or None
+    family: str  # the file in generated/ that it goes to
+    type_promotion: str | None  # how dtypes combine; None if the entry does not say
+    promotes: tuple[str, ...]  # names of the tensor arguments that it brings to one dtype; empty for all
+    accepts_number: tuple[str, ...]  # names of tensor arguments that callers may give as a Python number
+    domain: Node | None  # the domain of valid inputs, for tests
+    number_overload: str | None = None  # its overload with a number as the second argument, if PyTorch has one
+    infix: str | None = None  # the sign that stands for it in formulas, between a tensor and a number; else None
+    on_real: str | None = None  # 'self' if it returns a real tensor as it is; else None
+    out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` says what follows from them and from the rest
+    # 'exact' if a number is not rounded to half precision before it meets such a tensor; else None
     half_numbers: str | None = None
+    # 'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
     autocast: str | None = None
-    batch: Batch | None = None
-    top_level: bool = False
-    composite_module: str | None = None
+    batch: Batch | None = None  # how vmap computes it for a batch, None where that follows from the rest
+    top_level: bool = False  # whether an operator of a package is a function of gradloom's, too
+    composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
 
     @property
     def name(self) -> str:
@@ -385,10 +363,7 @@ def check_whole(functions: Collection[NativeFunction], known: Callable[[str], ob
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A derived operator.
-
-    kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in `autogen:`.
-    """
+    """A derived operator. kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in `autogen:`."""
 
     kind: str
     schema: FunctionSchema
@@ -429,10 +404,8 @@ def variant_names(name: OperatorName) -> dict[str, str]:
 
 
 def derive(schema: FunctionSchema, word: Text) -> Variant:
-    """Return the variant of `schema` that a word of `autogen:` names.
-
-    Raises SpecError at the word: no variant has that name, or the operator has no such variant.
-    """
+    """Return the variant of `schema` that a word of `autogen:` names. Raises SpecError at the word: no variant has that
+    name, or the operator has no such variant."""
     names = variant_names(schema.name)
     kind = names.get(word.value)
     if kind is None:

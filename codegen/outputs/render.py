@@ -274,8 +274,8 @@ def _namespaces(
 
 
 def shown(target: Target, name: str) -> str:
-    """Return the path of a YAML file for messages: relative to the current folder if it is inside, as editors
-    want it."""
+    """Return the path of a YAML file for messages: relative to the current folder if it is inside, as editors want
+    it."""
     path = target.path(name)
     return name if target.is_own or not path.is_relative_to(Path.cwd()) else str(path.relative_to(Path.cwd()))
 
@@ -289,21 +289,14 @@ def generated_files(target: Target) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One overload.
+    """One overload."""
 
-    overload  its name, `default` for the one without
-    wrapper   the unambiguous name of the wrapper that computes it
-    schema    Python source of its text
-    tags      separated by spaces, as are numbers: the tensor arguments that may be given as a Python number
-    made_by   `kernel` or `composite`
-    """
-
-    overload: str
-    wrapper: str
-    schema: str
-    tags: str
-    numbers: str
-    made_by: str
+    overload: str  # its name, `default` for the one without
+    wrapper: str  # the unambiguous name of the wrapper that computes it
+    schema: str  # Python source of its text
+    tags: str  # separated by spaces, as are numbers
+    numbers: str  # the tensor arguments that may be given as a Python number
+    made_by: str  # `kernel` or `composite`
 
 
 SCALAR = Base("Scalar")

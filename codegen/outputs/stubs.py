@@ -188,8 +188,8 @@ def _stub(name: str, wrappers: Iterable[Wrapper], method: bool, results: dict[st
 
 
 def _covers(one: Signature, other: Signature) -> bool:
-    """Return whether an overload accepts every call of another: tensors may be numbers, optional parameters
-    are added."""
+    """Return whether an overload accepts every call of another: tensors may be numbers, optional parameters are
+    added."""
     theirs = other.parameters.split(", ")
     names = {p.partition(":")[0] for p in theirs}
     mine = [p for p in one.parameters.split(", ") if p.partition(":")[0] in names or " = " not in p]

@@ -30,12 +30,10 @@ YES, NO, PART, NONE, UNKNOWN = "yes", "no", "part", "none", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An answer and its reason.
+    """An answer and its reason."""
 
-    answer  'yes', 'no', 'part' (for some inputs), 'none' (not applicable: nothing to differentiate), or 'unknown' (it
-            must be run)
-    """
-
+    # 'yes', 'no', 'part' (for some inputs), 'none' (not applicable: nothing to differentiate), or 'unknown' (it must be
+    # run)
     answer: str
     why: str = ""
 
@@ -70,11 +68,8 @@ class Row:
 
 
 class Support:
-    """Answers for some operators.
-
-    functions  the operators, and those that they may call
-    sources    the folders that hold formulas/ and composite/; a package's own first, then gradloom's
-    """
+    """Answers for operators and those that they may call, with formulas/ and composite/ of a package first, then
+    gradloom's, in `sources`."""
 
     def __init__(self, functions: Iterable[DifferentiableFunction], *sources: Path) -> None:
         functions = tuple(functions)
@@ -141,8 +136,8 @@ class Support:
         return Fact(YES, "through the operators that it calls")
 
     def best(self, column: str, name: str) -> Fact:
-        """Return the best answer among the overloads of a name, since the overload that a call means is
-        unknown here."""
+        """Return the best answer among the overloads of a name, since the overload that a call means is unknown
+        here."""
         facts = [self.fact(column, f) for f in self.by_name[name]]
         return next((f for answer in (YES, PART, NO) for f in facts if f.answer == answer), Fact(NONE))
 

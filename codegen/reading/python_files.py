@@ -23,10 +23,8 @@ MODULES = ("ops", "_operators", "own")  # names of the operators' module in the 
 
 
 class Functions:
-    """The top-level functions of the modules in some folders, private ones too.
-
-    Modules go by their dotted names from the folder; one that an earlier folder has as well, by `<package>.<name>`.
-    """
+    """The top-level functions of the modules in some folders, private ones too. Modules go by their dotted names from
+    the folder; one that an earlier folder has as well, by `<package>.<name>`."""
 
     def __init__(self, *folders: Path) -> None:
         self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
@@ -94,8 +92,8 @@ class Functions:
         )
 
     def calls(self, module: str, name: str) -> frozenset[str]:
-        """Return the names of operators and methods that a function calls, also through other functions of
-        the folder."""
+        """Return the names of operators and methods that a function calls, also through other functions of the
+        folder."""
         origin = self._imports.get(module, {}).get(name)
         if origin is not None:
             return self.calls(*origin)
@@ -138,10 +136,8 @@ def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function: their names, the number of positional ones, and those without a default.
-
-    `names` is None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`).
-    """
+    """The parameters of a function: their names, the number of positional ones, and those without a default. `names` is
+    None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`)."""
 
     names: tuple[str, ...] | None = None
     positional: int = 0

@@ -131,10 +131,8 @@ class Text:
         return parts
 
     def _solid_places(self) -> Iterator[int]:
-        """Return the indices in the source of the value's characters that are not white space.
-
-        Folding, indentation and chomping change white space only, so these suffice to place every word.
-        """
+        """Return the indices in the source of the value's characters that are not white space. Folding, indentation and
+        chomping change white space only, so these suffice to place every word."""
         text, i, end = self.source.text, self.start, self.end
         if self.style in ("|", ">"):
             i = text.find("\n", i, end)

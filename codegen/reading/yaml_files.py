@@ -32,10 +32,8 @@ _QUOTE = "put the whole value in quotes"
 
 
 def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tuple[Entry, ...]:
-    """Return the list items of a YAML file. `shown` is the path that errors name; by default `path` itself.
-
-    Raises SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings.
-    """
+    """Return the list items of a YAML file. `shown` is the path that errors name; by default `path` itself. Raises
+    SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings."""
     shown = str(path) if shown is None else shown
     return parse_entries(_decode(_read(path, shown), shown), shown)
 

@@ -265,10 +265,8 @@ class FunctionSchema(language.FunctionSchema):
         return FunctionSchema(replace(self.name, base=self.name.base + "_copy"), arguments, returns)
 
     def signature(self) -> FunctionSchema:
-        """Return what the variants of an operator have in common: variants of one operator have equal signatures.
-
-        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left out.
-        """
+        """Return what the variants of an operator have in common: variants of one operator have equal signatures. The
+        overload, the in-place mark, annotations, defaults, out arguments and names of returns are left out."""
         source = self.as_functional()
         arguments = tuple(
             Argument(a.name, a.type, None, None, a.kwarg_only) for a in _without_factory_options(source.arguments)
@@ -327,11 +325,8 @@ class _Parser(Parser):
 
 
 def parse(text: str) -> FunctionSchema:
-    """Parse `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
-
-    Raises:
-        SchemaError: with the offset and length of the offending word.
-    """
+    """Parse `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`. Raises SchemaError with the offset
+    and length of the offending word."""
     schema = _Parser(text).schema()
     assert isinstance(schema, FunctionSchema)
     return schema

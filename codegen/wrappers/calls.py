@@ -43,10 +43,8 @@ def rename(expression: str, names: Mapping[str, str]) -> str:
 
 
 def module_alias(folder_name: str, module: str) -> str:
-    """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`.
-
-    A family may be called like one of its operators (matmul), so that its own name is taken.
-    """
+    """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`. A family may be
+    called like one of its operators (matmul), so that its own name is taken."""
     return f"{folder_name}_{module.replace('.', '_')}"
 
 
@@ -380,9 +378,8 @@ def is_direct(schema: FunctionSchema) -> bool:
 
 
 def overload_parameters(wrapper: Calls) -> tuple[object, ...]:
-    """Return the parameters of a wrapper as the argument parser takes them: those of its schema, and what every
-    factory and every operator with an out variant takes besides.
-    """
+    """Return the parameters of a wrapper as the argument parser takes them: those of its schema, and what every factory
+    and every operator with an out variant takes besides."""
     numbers = {p.argument.name for p in wrapper.parameters if p.number}
     found = parameters([p.argument for p in wrapper.parameters], numbers)
     more: tuple[object, ...] = (("requires_grad", "bool?", False),) if wrapper.makes_leaf else ()

@@ -140,8 +140,8 @@ class KernelCalls(Calls):
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """The arrays to check where NumPy may have promoted integers to float64: expressions without a
-        promotion rule."""
+        """The arrays to check where NumPy may have promoted integers to float64: expressions without a promotion
+        rule."""
         kernel = self.native.kernel
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion is not None:
             return ()

@@ -166,11 +166,7 @@ def make_all(
 
 def _check_names(wrappers: Iterable[Wrapper]) -> None:
     """Refuse operators for which no code can be generated, and two of one name in it, such as `add.Tensor` and
-    `add_Tensor`.
-
-    Raises:
-        SpecError: at the operator; of two, at the second.
-    """
+    `add_Tensor`. Raises SpecError at the operator; of two, at the second."""
     errors: list[SpecError] = []
     taken: dict[tuple[str, str], Wrapper] = {}
     for w in wrappers:

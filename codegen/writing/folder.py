@@ -72,8 +72,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
     Returns:
         The paths that were written or removed.
 
-    Raises:
-        UsageError: if that is impossible, and why. The folder is as it was.
+    Raises UsageError if that is impossible, and why. The folder is as it was.
     """
     if folder.is_symlink():
         raise UsageError(f"{folder} is a symbolic link: remove it, and the files are generated in its place")
@@ -205,8 +204,7 @@ def lock(folder: Path) -> Iterator[None]:
 
     Where the system has no locks on folders (Windows), nothing is held.
 
-    Raises:
-        UsageError: if another process holds it for two minutes, or the folder cannot be opened.
+    Raises UsageError if another process holds it for two minutes, or the folder cannot be opened.
     """
     try:
         import fcntl

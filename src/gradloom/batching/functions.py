@@ -39,8 +39,7 @@ def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
     Returns:
         Its output; NotImplemented if no argument is batched.
 
-    Raises:
-        RuntimeError: if the Function does not say how it is batched.
+    Raises RuntimeError if the Function does not say how it is batched.
     """
     level = innermost(tree_leaves(args))
     if level is None:

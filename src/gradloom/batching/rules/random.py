@@ -22,8 +22,7 @@ def random(call: Call) -> Any:
     The rule's argument is the parameter with the size of the result, if there is one, `like` for operators that fill a
     tensor, or nothing for those that draw in the shape of their inputs.
 
-    Raises:
-        RuntimeError: with randomness='error', and where 'same' or 'different' has no meaning.
+    Raises RuntimeError with randomness='error', and where 'same' or 'different' has no meaning.
     """
     mode = call.level.randomness
     if mode == "error":
