@@ -76,7 +76,6 @@ CORE_CIRCLE = {
 # Circles that are about to be cut.
 SMALL_CIRCLES = [
     {f"gradloom.profiler.{name}" for name in ("chrome_trace", "conversion", "event_list")},
-    {f"gradloom.python_dispatch.torch_function.{name}" for name in ("asking", "first_call")},
     {"gradloom.tools.verify.findings", "gradloom.tools.verify.report"},
     {"gradloom.tools.verify.diagnosis", "gradloom.tools.verify.runner"},
 ]

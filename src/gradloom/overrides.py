@@ -1,7 +1,7 @@
-"""Functions that classes and modes answer in their stead: PyTorch's torch.overrides.
+"""Overrides of functions by classes and modes: PyTorch's torch.overrides.
 
-A class with a classmethod `__torch_function__(cls, func, types, args=(), kwargs=None)` sees the calls of public
-functions that it is an argument of; a TorchFunctionMode sees all calls made while it is entered. See Note [Torch
+A class with a classmethod `__torch_function__(cls, func, types, args=(), kwargs=None)` handles calls of public
+functions with an argument of the class; a TorchFunctionMode handles all calls made while it is entered. See Note [Torch
 functions] in `gradloom.python_dispatch.torch_function`.
 """
 
@@ -13,8 +13,8 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from .core.tensor import Tensor
-from .dispatch.state import ALL_ANSWER, INTERCEPT, NOBODY_ANSWERS, state
-from .python_dispatch.torch_function import answers, asking, public
+from .dispatch.state import ALL_DISABLED, ENABLED, INTERCEPT, state
+from .python_dispatch.torch_function import checks, handlers, public
 
 if TYPE_CHECKING:
     from typing import Self, TypeVar
@@ -44,20 +44,19 @@ __all__ = [
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is entered, or the class of an argument answers functions, so that it has to be asked; False
-    without arguments.
+    """Return whether a mode is entered, or the class of an argument overrides functions; False without arguments.
 
     Args:
-        relevant_args: the arguments that may answer. Lists among them are not looked into.
+        relevant_args: the arguments that may override the function. Elements of lists among them do not count.
     """
-    if state.function_overrides == NOBODY_ANSWERS:
+    if state.function_overrides == ALL_DISABLED:
         return False
     if state.function_modes:
         return any(True for _ in relevant_args)
-    if state.function_overrides == ALL_ANSWER:
+    if state.function_overrides == ENABLED:
         for value in relevant_args:
-            if answers.overrides(value.__class__):
-                asking.ask_for(value.__class__)
+            if handlers.overrides(value.__class__):
+                checks.check_for(value.__class__)
                 return True
     return False
 
@@ -75,25 +74,25 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """The answer of the innermost mode, or of the first class among the arguments that gives one.
+    """Return the result of the innermost mode's handler, or of the first argument's that does not pass the call on.
 
     Args:
         public_api: the function that was called; it is passed on as `func`.
-        relevant_args: the arguments that may answer.
+        relevant_args: the arguments that may override the function.
         args, kwargs: all arguments of the call.
 
     Raises:
-        TypeError: if all that are asked return NotImplemented, or nobody can be asked.
+        TypeError: if all handlers return NotImplemented, or there is none.
     """
-    asked = answers.in_order(relevant_args)
-    return answers.answer(public_api, asked, args, kwargs, answers.of_ones_own)
+    overloaded = handlers.in_order(relevant_args)
+    return handlers.call_handlers(public_api, overloaded, args, kwargs, handlers.no_handler_of_user_function)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_Function], _Function]:
-    """A decorator for functions that classes and modes may answer.
+    """Return a decorator for functions that classes and modes may override.
 
     Args:
-        dispatcher: has the signature of the function, and returns those of its arguments that may answer.
+        dispatcher: has the signature of the function, and returns the arguments that may override it.
     """
 
     def decorator(function):
@@ -110,7 +109,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether an object is a Tensor, or its class has a `__torch_function__`."""
+    """Return whether an object is a Tensor, or its class has a `__torch_function__`."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
@@ -118,10 +117,10 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 class TorchFunctionMode:
-    """Sees every call of a public function in a `with` block, in this thread; subclasses define what it makes of them.
+    """Handles every call of a public function in a `with` block, in this thread, by its `__torch_function__`.
 
-    While its `__torch_function__` runs, the mode is left, so that functions may be called there. Modes nest: a call
-    goes to the innermost; what that calls goes to the one around it.
+    The mode is left while its `__torch_function__` runs, so that it may call functions. Modes nest: a call goes to the
+    innermost, and calls from its handler go to the one around it.
     """
 
     def __init__(self) -> None:
@@ -134,11 +133,11 @@ class TorchFunctionMode:
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """The result of a call; NotImplemented lets the classes of the arguments answer.
+        """Return the result of a call; NotImplemented passes it on to the classes of the arguments.
 
         Args:
             func: the public function that was called.
-            types: the classes among its arguments that answer functions.
+            types: the classes of its overloaded arguments.
             args, kwargs: its arguments.
         """
         raise NotImplementedError(
@@ -154,7 +153,7 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """PyTorch's old spelling of `cls(*args, **kwargs)`."""
+        """Return `cls(*args, **kwargs)`: PyTorch's old spelling."""
         import warnings
 
         warnings.warn(
@@ -166,7 +165,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that changes nothing; what its subclasses do not answer goes on as usual."""
+    """A mode that calls every function as it is."""
 
     def __torch_function__(
         self,
@@ -175,25 +174,25 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """The function's own result.
+        """Return the function's own result.
 
         Args:
             func: the public function that was called.
-            types: the classes among its arguments that answer functions.
+            types: the classes of its overloaded arguments.
             args, kwargs: its arguments.
         """
         return func(*args, **(kwargs or {}))
 
 
 def _push_mode(mode: TorchFunctionMode) -> None:
-    asking.mode_entered()
+    checks.mode_entered()
     state.function_modes = (*state.function_modes, mode)
 
 
 def _pop_mode() -> TorchFunctionMode:
     *rest, mode = state.function_modes
     state.function_modes = tuple(rest)
-    asking.mode_left()
+    checks.mode_left()
     return mode
 
 
@@ -215,12 +214,12 @@ def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
 
 
 def _get_overloaded_args(relevant_args: Iterable[Any]) -> list[Any]:
-    return answers.in_order(relevant_args)
+    return handlers.in_order(relevant_args)
 
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within a `__torch_dispatch__`: record history again, as where the operator was called that is being answered.
+    """Within a `__torch_dispatch__`: record history again, as at the call that it handles.
 
     Raises:
         RuntimeError: outside of a `__torch_dispatch__`.
@@ -242,7 +241,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The name of a public function, such as "torch.add" or "torch.Tensor.shape.__get__"; None for another.
+    """Return the name of a public function, such as "torch.add" or "torch.Tensor.shape.__get__"; None for another.
 
     A function that is a method of tensors, too, has the function's name.
     """
@@ -250,7 +249,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function that a `__torch_function__` receives is a method of Tensor, or reads a property of it.
+    """Return whether a function that a `__torch_function__` receives is a method of Tensor, or reads a property of it.
 
     Methods that are functions of the top-level namespace at the same time are methods.
     """
@@ -263,13 +262,13 @@ def _methods() -> frozenset[Any]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """All functions that can be answered, as {module, Tensor or property: [function, ...]}."""
+    """Return all functions that classes can override, as {module, Tensor or property: [function, ...]}."""
     from importlib import import_module
 
     found: dict[Any, list[Callable[..., Any]]] = {}
     top = import_module(__package__)
     for item in public.names():
-        if item.asked != public.ALL or item.reported is None:
+        if item.dispatches_on != public.ALL or item.reported is None:
             continue
         place: Any = top
         *path, name = item.name.split(".")[1:]
@@ -281,7 +280,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """For each function that can be answered, another that takes the same arguments and returns -1."""
+    """Return {function that classes can override: another with the same arguments that returns -1}."""
     from inspect import signature
 
     def made(function):
@@ -297,28 +296,30 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     return {
         item.reported: made(item.function)
         for item in public.public_functions()
-        if item.asked == public.ALL and item.reported is not None
+        if item.dispatches_on == public.ALL and item.reported is not None
     }
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Public functions that no class can answer, because they are not about the values or the shape of a tensor."""
+    """Return public functions that no class can override, as they do not concern a tensor's values or shape."""
     from importlib import import_module
     from types import FunctionType
 
     top = import_module(__package__)
-    asked = {
-        item.function for item in public.public_functions() if item.asked == public.ALL and item.reported is not None
+    overridable = {
+        item.function
+        for item in public.public_functions()
+        if item.dispatches_on == public.ALL and item.reported is not None
     }
     found = {
         value
         for name, value in vars(top).items()
-        if isinstance(value, FunctionType) and not name.startswith("_") and value not in asked
+        if isinstance(value, FunctionType) and not name.startswith("_") and value not in overridable
     }
     members = (public.members(Tensor).get(name) for name in public.IGNORED_MEMBERS)
     return found | {getattr(member, "__func__", member) for member in members if member is not None}
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Functions whose results Tensor's own `__torch_function__` leaves as they are: tensors that were there before."""
+    """Return functions whose results Tensor's own `__torch_function__` leaves as they are: existing tensors."""
     return {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]

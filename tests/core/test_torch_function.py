@@ -1,4 +1,4 @@
-"""How public functions come to ask, and what else holds their code; what they ask is told in tests/semantics."""
+"""When public functions check for overrides, and what their code is then; tests/semantics has what the checks do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import gradloom as torch
 from gradloom import ops
 from gradloom.overrides import BaseTorchFunctionMode, TorchFunctionMode
-from gradloom.python_dispatch.torch_function import asking, internal, public
+from gradloom.python_dispatch.torch_function import checks, handlers, public
 from tests.waiting import LIMIT, in_threads
 
 WRONG_MUL = """
@@ -42,7 +42,7 @@ class Seen(TorchFunctionMode):
 
 
 def alone(program: str) -> None:
-    """Run a program in a process of its own, where no class of another test answers."""
+    """Run a program in a process of its own, where no class of another test overrides functions."""
     result = subprocess.run(
         [sys.executable, "-c", f"import gc, inspect\nimport gradloom as torch\n{program}"],
         capture_output=True,
@@ -60,7 +60,7 @@ def gradient():
 # --- other code for a wrapper -------------------------------------------------------------------------------------
 
 
-def test_a_derivative_replaced_while_functions_ask_is_in_force_then_and_after():
+def test_a_derivative_replaced_while_functions_check_is_in_force_then_and_after():
     with BaseTorchFunctionMode():
         definition = ops.define(WRONG_MUL)
         assert gradient() == 15
@@ -69,7 +69,7 @@ def test_a_derivative_replaced_while_functions_ask_is_in_force_then_and_after():
     assert gradient() == 5
 
 
-def test_a_derivative_replaced_before_is_in_force_while_functions_ask_and_may_end_there():
+def test_a_derivative_replaced_before_is_in_force_while_functions_check_and_may_end_there():
     definition = ops.define(WRONG_MUL)
     with Seen() as mode:
         assert gradient() == 15
@@ -78,7 +78,7 @@ def test_a_derivative_replaced_before_is_in_force_while_functions_ask_and_may_en
     assert gradient() == 5 and "torch.mul" in mode.names
 
 
-def test_operators_that_are_defined_while_functions_ask_do_so_too():
+def test_operators_that_are_defined_while_functions_check_do_so_too():
     with Seen() as mode:
         definition = ops.define(HALF, namespace="halves")
         try:
@@ -89,10 +89,10 @@ def test_operators_that_are_defined_while_functions_ask_do_so_too():
             assert mode.names == ["torch.Tensor.half_of", "halves.half_of"]
         finally:
             definition.remove()
-        assert not any(function.__name__ == "half_of" for function in asking._askings)
+        assert not any(function.__name__ == "half_of" for function in checks.checked)
 
 
-# --- the code that asks --------------------------------------------------------------------------------------------
+# --- the code that checks -----------------------------------------------------------------------------------------
 
 
 def test_names_places_signatures_and_sources_are_those_of_the_function():
@@ -132,12 +132,12 @@ def test_errors_are_those_of_the_function():
         assert texts() == before
 
 
-def test_every_public_function_asks():
+def test_every_public_function_checks():
     with BaseTorchFunctionMode():
         found = list(public.public_functions())
         assert len(found) > 1000
         for item in found:
-            assert item.function.__code__ is asking._askings[item.function].code
+            assert checks.checked[item.function][0].checks
 
 
 def test_threads_may_enter_and_leave_modes_at_once():
@@ -148,11 +148,11 @@ def test_threads_may_enter_and_leave_modes_at_once():
             assert mode.names == ["torch.ones", "torch.Tensor.sum"]
 
     in_threads(*[work] * 4)
-    assert asking.modes_entered == []
+    assert checks.modes_entered == []
 
 
-def test_whose_calls_are_asked_about():
-    decide = internal._decide
+def test_which_modules_are_internal():
+    decide = checks.is_internal_module
     assert all(
         map(
             decide,
@@ -182,7 +182,7 @@ def test_whose_calls_are_asked_about():
     )
 
 
-# --- when they ask -------------------------------------------------------------------------------------------------
+# --- when they check ----------------------------------------------------------------------------------------------
 
 
 def test_functions_are_what_they_were_when_the_last_mode_is_left():
@@ -199,13 +199,13 @@ assert [(f.__code__, inspect.signature(f)) for f in functions] == before
 """)
 
 
-def test_functions_ask_as_long_as_a_class_exists_that_answers():
+def test_functions_check_as_long_as_a_class_exists_that_overrides_them():
     alone("""
 code = torch.mul.__code__
-class Answers(torch.Tensor):
+class Overrides(torch.Tensor):
     pass
 assert torch.mul.__code__ is not code
-del Answers
+del Overrides
 gc.collect()
 assert torch.mul.__code__ is code
 class Other:
@@ -219,7 +219,7 @@ assert torch.mul.__code__ is code
 """)
 
 
-def test_classes_that_do_not_answer_and_gradlooms_own_change_nothing():
+def test_classes_that_override_nothing_and_gradlooms_own_change_nothing():
     alone("""
 code = torch.mul.__code__
 class Disabled(torch.Tensor):
@@ -235,9 +235,7 @@ assert torch.mul.__code__ is code
 """)
 
 
-def test_the_set_of_classes_that_never_answer_is_bounded():
-    from gradloom.python_dispatch.torch_function import answers
-
+def test_the_set_of_plain_classes_is_bounded():
     for n in range(1200):
-        answers.overrides(type(f"C{n}", (), {}))
-    assert len(answers.plain) <= 1000 and torch.Tensor in answers.plain
+        handlers.overrides(type(f"C{n}", (), {}))
+    assert len(handlers.plain) <= 1000 and torch.Tensor in handlers.plain

@@ -8,9 +8,9 @@ from .._library.operator import _AutoDispatchBelowAutograd
 from ..autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from ..core import engine
 from ..core.node import Node
-from ..dispatch.state import ALL_ANSWER, NOBODY_ANSWERS, disabled_torch_function as _disabled_torch_function_impl, state
+from ..dispatch.state import ALL_DISABLED, ENABLED, disabled_torch_function as _disabled_torch_function_impl, state
 from ..ops._schema import Argument, FunctionSchema, parse_schema
-from ..python_dispatch.torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
+from ..python_dispatch.torch_function.handlers import DisableTorchFunction, DisableTorchFunctionSubclass
 
 if TYPE_CHECKING:
     from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
@@ -162,17 +162,17 @@ def _current_graph_task_execution_order() -> list[Node]:
 
 def _is_torch_function_enabled() -> bool:
     """Return whether `__torch_function__` of classes is called in this thread."""
-    return state.function_overrides == ALL_ANSWER
+    return state.function_overrides == ENABLED
 
 
 def _is_torch_function_all_disabled() -> bool:
     """Return whether `__torch_function__` of classes and modes is disabled in this thread."""
-    return state.function_overrides == NOBODY_ANSWERS
+    return state.function_overrides == ALL_DISABLED
 
 
 def _is_torch_function_mode_enabled() -> bool:
     """Return whether a TorchFunctionMode is active in this thread."""
-    return bool(state.function_modes) and state.function_overrides != NOBODY_ANSWERS
+    return bool(state.function_modes) and state.function_overrides != ALL_DISABLED
 
 
 def _len_torch_function_stack() -> int:

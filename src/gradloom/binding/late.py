@@ -61,9 +61,9 @@ def _storage() -> _Functions:
 
 
 def _torch_function() -> _Functions:
-    from ..python_dispatch.torch_function import ask_for, preserve_class
+    from ..python_dispatch.torch_function import check_for, preserve_class
 
-    return {"add_function_subclass": ask_for, "preserve_class": preserve_class}
+    return {"add_function_subclass": check_for, "preserve_class": preserve_class}
 
 
 def _torch_dispatch() -> _Functions:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dispatch import _operators
-from ..dispatch.state import ANOMALY, answers, each_thread, state
+from ..dispatch.state import ANOMALY, each_thread, overrides_operators, state
 from . import node as nodes
 from .node import NodeHooks
 from .user_stack import current_stack, stack_lines
@@ -96,7 +96,7 @@ def apply_watched(node, grads, edges):
         for i, grad in enumerate(outputs):
             if grad is not None and (
                 bool(_operators.isnan(grad).any())
-                if answers(grad.__class__)
+                if overrides_operators(grad.__class__)
                 else _has_nan(getattr(grad, "_array", None))
             ):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

@@ -17,8 +17,8 @@ reads it once; while it is 0, nothing else is asked.
     GIVEN_RESULT  a wrapper is recording what a given kernel computed, which may be a wrapper subclass
     GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
 
-Subclasses that answer calls are recognised without any flag: wrappers read `_operand`, and reading that from anything
-but a plain tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
+Subclasses with `__torch_dispatch__` need no flag: wrappers read `_operand`, and reading that from anything but a plain
+tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ AUTOCAST = 128
 REDISPATCH = 256
 GIVEN_RESULT = 512
 
-# Who may answer a public function in its stead: modes and classes with `__torch_function__`, modes only, or nobody.
-ALL_ANSWER, MODES_ANSWER, NOBODY_ANSWERS = range(3)
+# PyTorch's TorchFunctionState: modes and classes override public functions, only modes do, or neither.
+ENABLED, SUBCLASSES_DISABLED, ALL_DISABLED = range(3)
 
 
 class ThreadState(threading.local):
@@ -49,12 +49,12 @@ class ThreadState(threading.local):
     saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
     graph_task = None  # the backward pass that this thread is running
     multithreading = True  # see grad_mode.set_multithreading_enabled
-    flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags of who called what it answers
+    flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags outside the call that it handles
     dispatch_modes: tuple = ()  # dispatch modes, innermost last; see Note [Torch dispatch]
     redispatch: Any = None  # with REDISPATCH: the kernel, and the flags it is called with
-    dispatch_off = False  # whether neither they nor classes answer operators
+    dispatch_off = False  # whether neither they nor classes override operators
     function_modes: tuple = ()  # function modes, innermost last; see Note [Torch functions]
-    function_overrides = ALL_ANSWER  # which of those that override functions are asked
+    function_overrides = ENABLED  # what may override public functions
     autocast: Any = None  # what autocast has been told: amp/settings.py
     unrecorded = 0  # how many blocks in which nothing is recorded were entered
     profiler: Any = None  # the Recorder of a profile that is being taken; see Note [Profiling]
@@ -89,7 +89,7 @@ def each_thread(flag: int, on: bool) -> None:
 
 
 class DisableTorchDispatch:
-    """Within this context neither modes nor classes answer operators."""
+    """A context in which neither modes nor classes override operators."""
 
     def __enter__(self) -> None:
         self._before = state.dispatch_off
@@ -100,27 +100,27 @@ class DisableTorchDispatch:
 
 
 def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """What a subclass names its `__torch_dispatch__` that does not want to answer: it calls the operator."""
+    """Call the operator: the `__torch_dispatch__` of a subclass that overrides none."""
     with DisableTorchDispatch():
         return func(*args, **(kwargs or {}))
 
 
-def answers(cls: type) -> bool:
-    """Whether instances of a class answer operators."""
+def overrides_operators(cls: type) -> bool:
+    """Return whether a class has a `__torch_dispatch__` that is not disabled."""
     return getattr(cls, "__torch_dispatch__", disabled_torch_dispatch) is not disabled_torch_dispatch
 
 
 class DisabledTorchFunction:
     """A `__torch_function__` that means "treat me as a plain tensor"; `disabled_torch_function` is the only one.
 
-    Called as one, it calls `func` while no class answers.
+    Called as one, it calls `func` with classes disabled.
     """
 
     __slots__ = ()
 
     def __call__(self, func, types, args=(), kwargs=None):
         before = state.function_overrides
-        state.function_overrides = max(before, MODES_ANSWER)
+        state.function_overrides = max(before, SUBCLASSES_DISABLED)
         try:
             return func(*args, **(kwargs or {}))
         finally:

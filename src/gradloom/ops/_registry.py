@@ -15,7 +15,7 @@ from typing import Any
 import gradloom
 
 from ..core.tensor import Tensor
-from ..python_dispatch.torch_function.asking import renew
+from ..python_dispatch.torch_function.checks import refresh
 from . import _overrides
 from ._objects import namespace_of, namespaces, packet
 
@@ -47,7 +47,7 @@ class Registration:
             self._undo.pop()()
         if _registrations.get(self.generated) is self:
             del _registrations[self.generated]
-            renew()
+            refresh()
 
     def _put(self, holder: Any, name: str, value: object) -> None:
         """Set a new attribute; `remove` deletes it unless it has been replaced."""
@@ -170,7 +170,7 @@ def bind(
     if overrides is not None:
         registration._undo.append(_overrides.apply(overrides, registration.generated))
     _registrations[registration.generated] = registration
-    renew()
+    refresh()
     return registration
 
 

@@ -23,7 +23,15 @@ from typing import Any
 from ..core.edge import NO_EDGE, shallow_copy
 from ..dispatch import _operators
 from ..dispatch.interception import PYTHON, Call, attend, operand_of, record, register
-from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, answers, disabled_torch_dispatch, state
+from ..dispatch.state import (
+    AUTOCAST,
+    FORWARD_AD,
+    GRAD_ASKED,
+    GRAD_OFF,
+    disabled_torch_dispatch,
+    overrides_operators,
+    state,
+)
 from ..memory.metadata import Metadata
 
 
@@ -58,7 +66,7 @@ def overloaded(tensors: Any) -> list[Any]:
     found: list[Any] = []
     for tensor in tensors:
         cls = tensor.__class__
-        if not answers(cls) or any(cls is t.__class__ for t in found):
+        if not overrides_operators(cls) or any(cls is t.__class__ for t in found):
             continue
         at = next((i for i, t in enumerate(found) if issubclass(cls, t.__class__)), len(found))
         found.insert(at, tensor)
@@ -70,7 +78,7 @@ def answer(call: Call) -> Any:
     whole = call.wrapper.__name__ in _WHOLE if call.composite is not None else True
     if not whole and call.out is None or state.dispatch_off:
         return NotImplemented
-    if not state.dispatch_modes and not any(answers(t.__class__) for t in call.tensors()):
+    if not state.dispatch_modes and not any(overrides_operators(t.__class__) for t in call.tensors()):
         return NotImplemented
     if call.out is not None:
         _refuse_gradients(call)
@@ -314,7 +322,7 @@ def make_wrapper_subclass(
     **_: Any,
 ) -> Any:
     """See `Tensor._make_wrapper_subclass`."""
-    if not answers(cls):
+    if not overrides_operators(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__ to be made by _make_wrapper_subclass")
     from ..types.device import check_device
     from ..types.dtype import get_default_dtype

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 
 from ..core.tensor import Tensor, wrapped_number
 from ..dispatch import _operators
+from ..dispatch.function_code import copy_of
 from ..dispatch.overloads import register_types
 from ..dispatch.promotion import number_type
 from ..dispatch.state import disabled_torch_function
@@ -75,7 +76,7 @@ def bind() -> dict:
         wrapped_number=wrapped_number,
         lone_number=_lone_number,
         disabled_torch_function=disabled_torch_function,
-        handle_torch_function=_meet,
+        handle_torch_function=_of_unknown_class,
     )
     from ..generated import namespaces
 
@@ -88,7 +89,7 @@ def bind() -> dict:
             setattr(Tensor, name, method)
     for name, operator in _PROPERTIES.items():
         if operator in operators:
-            setattr(Tensor, name, property(_getter(operators[operator]), _SETTERS.get(name)))
+            setattr(Tensor, name, property(copy_of(operators[operator], operator), _SETTERS.get(name)))
     conversions.bind(Tensor)
     indexing.bind(Tensor)
     for name in _RARE:
@@ -112,7 +113,7 @@ def _lone_number(value):
 
 
 def _imported(name):
-    """Return a method for which gradloom.tensors.lazy_methods is imported. It stays: who answers functions knows it."""
+    """Return a method for which gradloom.tensors.lazy_methods is imported. It stays, since programs use it as a key."""
 
     def method(self, *args, **kwargs):
         from . import lazy_methods as rare_methods
@@ -123,22 +124,10 @@ def _imported(name):
     return method
 
 
-def _getter(operator):
-    """Return a function of its own, so that reading an attribute can be told from calling the operator."""
-    found = getters[operator] = FunctionType(
-        operator.__code__, operator.__globals__, operator.__name__, operator.__defaults__, operator.__closure__
-    )
-    found.__kwdefaults__, found.__doc__ = operator.__kwdefaults__, operator.__doc__
-    return found
+def _of_unknown_class(overloads, args, kwargs):
+    from ..python_dispatch.torch_function.unknown_classes import first_call
 
-
-getters: dict[FunctionType, FunctionType] = {}  # operator -> what reads the attribute
-
-
-def _meet(overloads, args, kwargs):
-    from ..python_dispatch.torch_function.first_call import first_meeting
-
-    return first_meeting(sys._getframe(1), overloads, args, kwargs)
+    return first_call(sys._getframe(1), overloads, args, kwargs)
 
 
 # Attribute of tensors -> the operator that computes it.

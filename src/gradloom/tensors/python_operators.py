@@ -1,22 +1,20 @@
 """Python's operators on tensors: `+`, `<`, `**=` and the others, as methods of Tensor.
 
 Note [Python's operators]
-A binary operator that meets an operand it does not know has to return NotImplemented, so that Python asks the other
-operand and words the TypeError itself; the function of the same name raises. Where a wrapper is itself the public
-function, the operator is a second function with the wrapper's code, in which the name of its guard stands for an
-`_OperatorGuard`: nothing is added to the usual path. Where a name has several overloads, the operator knows two of
-them, the one for tensors and the one for numbers, and leaves the rest to the function.
+A binary operator must return NotImplemented for an operand of an unknown class, so that Python tries the other operand
+and words the TypeError itself; the function of the same name raises. Where a wrapper is itself the public function, the
+operator is a copy of the wrapper (Note [Function code]) whose guard is an `_OperatorGuard`, so that the usual path is
+the same. Where a name has several overloads, the operator knows two of them, one for tensors and one for numbers, and
+leaves the rest to the function.
 """
 
 from __future__ import annotations
-
-import builtins
-from types import FunctionType
 
 import numpy as np
 
 from ..core.tensor import Tensor, wrap, wrapped_number
 from ..dispatch import _operators
+from ..dispatch.function_code import copy_of
 
 _PAIRS = {
     "add": "add",
@@ -84,7 +82,7 @@ def bind_python_operators(guards) -> None:
 
 
 class _OperatorGuard:
-    """Calls a guard; NotImplemented where it refuses an operand of a class that is none of the operator's."""
+    """Calls a guard; returns NotImplemented where it refuses an operand of an unknown class."""
 
     __slots__ = ("guard", "operands")
 
@@ -112,18 +110,9 @@ class _EqualityGuard(_OperatorGuard):
 
 
 def _with_guard(wrapper, guard, method):
-    """Return a function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
-    code, names = getattr(wrapper, "_own", wrapper).__code__, wrapper.__globals__  # Note [Torch functions]
-    own = {name: names[name] for name in code.co_names if name in names}
-    for name, value in own.items():
-        if value is guard:
-            kind = _EqualityGuard if method == "__eq__" else _OperatorGuard
-            own[name] = kind(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)
-    own["__builtins__"] = builtins
-    own["__name__"] = wrapper.__module__
-    found = FunctionType(code, own, method, wrapper.__defaults__)
-    found.__kwdefaults__, found.__doc__ = wrapper.__kwdefaults__, wrapper.__doc__
-    return found
+    """Return a copy of `wrapper` that returns NotImplemented where the guard refuses the operand's class."""
+    kind = _EqualityGuard if method == "__eq__" else _OperatorGuard
+    return copy_of(wrapper, method, {id(guard): kind(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)})
 
 
 def _choosing(function, name, method):
@@ -158,9 +147,9 @@ def _swapped(function, method):
 
 
 def _unknown(method, tensor, other):
-    """NotImplemented, unless the other operand has a `__torch_function__` and is met for the first time."""
+    """Return NotImplemented, unless the other operand has a `__torch_function__` and its class was not known yet."""
     if hasattr(other.__class__, "__torch_function__"):
-        from ..python_dispatch.torch_function.first_call import first_operand
+        from ..python_dispatch.torch_function.unknown_classes import first_operand
 
         return first_operand(method, tensor, other)
     return NotImplemented

@@ -9,7 +9,7 @@ import numpy as np
 
 import gradloom as gl
 
-from ...dispatch.state import answers
+from ...dispatch.state import overrides_operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gl.tensor(0.0)
-    if any(answers(type(tensor)) for tensor in tensors):
+    if any(overrides_operators(type(tensor)) for tensor in tensors):
         norm = gl.linalg.vector_norm
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:

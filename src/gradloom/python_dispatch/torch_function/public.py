@@ -1,6 +1,6 @@
-"""Which functions are public, under which names, and what a call of each is reported as.
+"""The table of public functions: their names, and the function that handlers get for each.
 
-The modules that users see stand above this one, so they are imported by name when the table is made.
+The modules of public functions stand above this one, so they are imported by name when the table is made.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ...dispatch import _operators
 
 _ROOT = __name__.partition(".")[0]
 
-# Functions of the top-level namespace that have nothing to do with tensors that somebody else might answer for. Those
-# of other modules than these are not public functions of tensors at all (seeds, grad modes, default dtypes).
+# Modules whose functions in the top-level namespace take tensors. Those of other modules (seeds, grad modes, default
+# dtypes) cannot be overridden, nor can these few:
 _WITH_TENSORS = ("generated", "functional", "tensors.indexing", "tensors.construction", "dispatch.promotion")
 _IGNORED = frozenset(
     ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
 )
-# These make a new tensor from whatever they are given, as it is, or are about dtypes; only modes are asked about them.
+# Functions that make a tensor of any data, or are about dtypes; only modes override them.
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "can_cast", "promote_types"))
-# Members of Tensor that are about the object and its class, not about a tensor.
+# Members of Tensor that concern the object and its class; nothing overrides them.
 IGNORED_MEMBERS = frozenset(
     (
         "__new__",
@@ -37,10 +37,10 @@ IGNORED_MEMBERS = frozenset(
         "__torch_dispatch__",
     )
 )
-# Methods of nn.init that PyTorch asks about: those that fill a tensor at once.
+# Functions of nn.init that PyTorch lets classes override: those that fill a tensor at once.
 _INIT = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
 
-# Python's operators are calls of methods; what is not here is reported as itself.
+# Python operator -> the method that handlers get; itself, where it is not here.
 _REPORTED = {
     "__add__": "add",
     "__radd__": "add",
@@ -92,27 +92,30 @@ BINARY_OPERATORS = frozenset(
 )
 
 
-NOBODY, OTHERS, ALL = range(3)
+NONE, OTHERS, ALL = range(3)
 _ACCESSORS = ("__get__", "__set__", "__delete__")
 
 
 class Public(NamedTuple):
-    """A public function: what its code belongs to, what its calls are reported as, and what they are like.
+    """A public function.
 
-    reported: None stands for the first argument, an operator's object.
-    asked: who among its arguments may answer, ALL, OTHERS (but no Tensor: a factory takes none) or NOBODY.
-    operator: whether it is one of Python's binary operators, which return NotImplemented for what they do not know.
+    Attributes:
+        function: the function object.
+        reported: the function that handlers get; None for the first argument, an operator's object.
+        name: the name by which it is known.
+        dispatches_on: which arguments may override it: ALL, OTHERS (no tensors, which factories do not take) or NONE.
+        operator: whether it is one of Python's binary operators, which return NotImplemented for unknown operands.
     """
 
     function: Any
     reported: Any
     name: str
-    asked: int = ALL
+    dispatches_on: int = ALL
     operator: bool = False
 
 
 def public_functions() -> Iterator[Public]:
-    """Every public function once, under the name that it is known by."""
+    """Yield every public function once, under the name by which it is known."""
     seen: set[int] = set()
     for found in names():
         if id(found.function) not in seen:
@@ -121,13 +124,14 @@ def public_functions() -> Iterator[Public]:
 
 
 def names() -> Iterator[Public]:
-    """Every name of every public function."""
+    """Yield every name of every public function."""
     top = import_module(_ROOT)
     without_tensors = _factories()
-    for name, function in list(vars(top).items()):
+    lazy = {name: getattr(top, name) for name in _FROM_DATA}  # some of them are imported when they are first used
+    for name, function in {**vars(top), **lazy}.items():
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
-            asked = NOBODY if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
-            yield Public(function, function, f"torch.{name}", asked)
+            dispatches_on = NONE if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
+            yield Public(function, function, f"torch.{name}", dispatches_on)
     yield from _members(_operators.Tensor)
     functional = import_module(f"{_ROOT}.nn.functional")
     for name in dir(functional):
@@ -152,7 +156,7 @@ def names() -> Iterator[Public]:
 
 
 def members(tensor: type) -> dict[str, Any]:
-    """What Tensor has as attributes, and what it derives from."""
+    """Return the attributes of Tensor and of its base."""
     return {**vars(tensor.__mro__[1]), **vars(tensor)}
 
 
@@ -190,7 +194,7 @@ def _found(module, name):
 
 
 def _factories() -> set[str]:
-    """Operators none of whose overloads takes a tensor, but for `out`: a 0-dim tensor there stands for a number."""
+    """Return the operators that take no tensor but `out`: a 0-dim tensor there stands for a number."""
     namespaces = import_module(f"{_ROOT}.generated.namespaces")
     entries = {name: guard.entries for name, guard in namespaces.GUARDS.items()} | namespaces.ENTRIES
     return {name for name, found in entries.items() if not any(_takes_tensors(entry[0]) for entry in found)}
@@ -200,13 +204,13 @@ def _takes_tensors(parameters: tuple[Any, ...]) -> bool:
     return any("Tensor" in p[1] and p[0] != "out" for p in parameters if p != "*")
 
 
-_names: dict[Any, str] = {}  # of all public functions, made when a name is first asked for
+_names: dict[Any, str] = {}  # of all public functions, made when a name is first dispatches_on for
 
 
 def name_of(function: Any) -> str | None:
-    """What a public function is called: "torch.add", "torch.Tensor.shape.__get__"; None for others.
+    """Return the name of a public function: "torch.add", "torch.Tensor.shape.__get__"; None for others.
 
-    A function that is a method, too, is called by the name of the function.
+    A function that is a method, too, has the function's name.
     """
     if not _names:
         _names.update(_named())  # at once: another thread may look, too
@@ -230,7 +234,7 @@ def _named() -> dict[Any, str]:
 
 
 def forget_names() -> None:
-    """Make the table anew when a name is next asked for: operators were added or taken away."""
+    """Make the table anew when a name is next dispatches_on for: operators were added or taken away."""
     _names.clear()
 
 

@@ -1,0 +1,206 @@
+"""When public functions check for overrides, and what a checked call does; see Note [Torch functions]."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from types import FunctionType
+from typing import Any
+
+from ...dispatch import _operators
+from ...dispatch.function_code import CheckedFunction, lock
+from ...dispatch.overloads import register_types
+from ...dispatch.state import ALL_DISABLED, ENABLED, state
+from .handlers import call_handlers, overloaded_arguments, plain, reset_plain
+from .public import OTHERS, Public, forget_names, public_functions
+
+modes_entered: list = []  # one element for each mode that some thread has entered
+checked: dict[FunctionType, tuple[CheckedFunction, Public]] = {}  # of all public functions; made when first needed
+_classes: dict[int, weakref.ref[type]] = {}  # those that override functions and still exist, by identity
+_are_checked = [False]
+_of_unknown_class: list = []  # while functions check: what handles the first call with an unknown class otherwise
+
+
+def are_checked() -> bool:
+    """Return whether public functions check for overrides now."""
+    return _are_checked[0]
+
+
+def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the handlers of a mode and of overloaded arguments; without one, the function itself."""
+    level = state.function_overrides
+    if level == ALL_DISABLED:
+        return found.unchecked(*args, **kwargs)
+    _, reported, _, dispatches_on, operator = checked[found.function][1]
+    overloaded = overloaded_arguments(args, kwargs) if level == ENABLED and dispatches_on else []
+    if overloaded and dispatches_on == OTHERS:
+        overloaded = [value for value in overloaded if not isinstance(value, _operators.Tensor)]
+    if not (overloaded or state.function_modes) or is_internal(sys._getframe(2)):
+        return found.unchecked(*args, **kwargs)
+    if reported is None:
+        reported, args = args[0], args[1:]
+    if not operator:
+        return call_handlers(reported, overloaded, args, kwargs)
+    try:
+        return call_handlers(reported, overloaded, args, kwargs)
+    except TypeError:
+        return NotImplemented
+
+
+# --- when functions check ---------------------------------------------------------------------------------------------
+
+
+def check_for(cls: type) -> None:
+    """Let the public functions check as long as this class exists, which has a `__torch_function__`."""
+    with lock:
+        key = id(cls)
+        if key not in _classes:
+            _classes[key] = weakref.ref(cls, lambda _: _forget(key))
+        _start()
+
+
+def _forget(key: int) -> None:
+    with lock:
+        _classes.pop(key, None)
+        if not _classes:
+            _stop()
+
+
+def mode_entered() -> None:
+    """Let the public functions check, because a thread has entered a mode."""
+    with lock:
+        modes_entered.append(True)
+        _start()
+
+
+def mode_left() -> None:
+    """Undo one `mode_entered`."""
+    with lock:
+        modes_entered.pop()
+        if not modes_entered:
+            _stop()
+
+
+def _start() -> None:
+    if _are_checked[0]:
+        return
+    if not checked:
+        reset_plain()
+        _describe_device()
+        _add_functions()
+    for found, _ in checked.values():
+        found.set_checks(True)
+    _are_checked[0] = True
+    _of_unknown_class.append(register_types(handle_torch_function=None)["handle_torch_function"])
+
+
+def _stop() -> None:
+    """Give the functions their own code back if nothing can override them any more."""
+    with lock:
+        if modes_entered or _classes or not _are_checked[0]:
+            return
+        for found, _ in checked.values():
+            found.set_checks(False)
+        _are_checked[0] = False
+        register_types(handle_torch_function=_of_unknown_class.pop())
+
+
+def _add_functions() -> None:
+    for public in public_functions():
+        if public.function not in checked:
+            checked[public.function] = CheckedFunction(public.function, modes_entered, plain, _handle), public
+
+
+def refresh() -> None:
+    """Bring the table of public functions up to date, after operators were defined or removed."""
+    with lock:
+        forget_names()
+        _internal_modules.clear()
+        if not checked:
+            return
+        _add_functions()
+        current = {public.function for public in public_functions()}
+        for function in [f for f in checked if f not in current]:
+            checked.pop(function)[0].set_checks(False)
+        for found, _ in checked.values():
+            found.set_checks(_are_checked[0])
+
+
+# Attributes that are the same for all tensors, so that Tensor need not compute them.
+_CONSTANTS = (
+    "device",
+    "layout",
+    "is_sparse",
+    "is_cuda",
+    "is_mps",
+    "is_meta",
+    "is_quantized",
+    "is_mkldnn",
+    "is_nested",
+    "is_xpu",
+    "is_vulkan",
+    "is_cpu",
+)
+
+
+def _describe_device() -> None:
+    """Make properties, whose functions can check, of constant attributes. They stay, as their values are the same."""
+    tensor = _operators.Tensor
+    for name in _CONSTANTS:
+        value = vars(tensor)[name]
+        if not isinstance(value, property):
+            setattr(tensor, name, property(_constant(value)))
+
+
+def _constant(value):
+    return lambda self: value
+
+
+# --- internal calls ---------------------------------------------------------------------------------------------------
+
+# Modules of gradloom whose calls of public functions can be overridden as a user's: in PyTorch they are Python, too.
+_OVERRIDABLE = (
+    "nn",
+    "optim",
+    "utils",
+    "func",
+    "signal",
+    "overrides",
+    "python_dispatch.torch_function",
+    "library",
+    "_library.custom_ops",
+    "ops",
+    "autograd.functional",
+    "autograd.gradcheck",
+)
+# Functions elsewhere that only compose public functions: PyTorch reports the calls that they make.
+_COMPOSED = frozenset(("__iter__",))
+_internal_modules: dict[str, bool] = {}  # name of a module -> whether it is internal; emptied when it reaches 1,000
+
+
+def is_internal(frame) -> bool:
+    """Return whether a call from this frame is internal to gradloom, so that nothing overrides it.
+
+    Args:
+        frame: of the caller of a public function; None at the bottom of a stack.
+    """
+    if frame is None:
+        return False
+    name = frame.f_globals.get("__name__") or ""
+    found = _internal_modules.get(name)
+    if found is None:
+        if len(_internal_modules) >= 1000:
+            _internal_modules.clear()
+        found = _internal_modules[name] = is_internal_module(name)
+    return found and frame.f_code.co_name not in _COMPOSED
+
+
+def is_internal_module(name: str) -> bool:
+    """Return whether a module is gradloom's or of a package of operators, and none of _OVERRIDABLE."""
+    own = __name__.partition(".")[0]
+    root, _, inside = name.partition(".")
+    if root != own:
+        registry = sys.modules.get(f"{own}.ops._registry")
+        packages = registry.registered() if registry is not None else ()
+        return any(name == package or name.startswith(f"{package}.") for package in packages)
+    return not any(inside == module or inside.startswith(f"{module}.") for module in _OVERRIDABLE)
