@@ -37,14 +37,8 @@ __all__ = [
 
 # Gains without a parameter (Glorot and Bengio 2010, He et al. 2015, Klambauer et al. 2017 for selu).
 _GAINS = {
-    "linear": 1,
-    "conv1d": 1,
-    "conv2d": 1,
-    "conv3d": 1,
-    "conv_transpose1d": 1,
-    "conv_transpose2d": 1,
-    "conv_transpose3d": 1,
-    "sigmoid": 1,
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1),
     "tanh": 5.0 / 3,
     "relu": math.sqrt(2.0),
     "selu": 0.75,

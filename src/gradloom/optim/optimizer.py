@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gradloom as gl
 from gradloom.dispatch.state import state
-from gradloom.utils.hooks import RemovableHandle
+from gradloom.utils.hooks import RemovableHandle, add_hook
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -34,26 +34,18 @@ class _Required:
 required: _Required = _Required()
 
 
-def _add(hooks, hook, prepend=False):
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
-
-
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before the step of every optimizer; it may return new (args, kwargs).
 
     Args:
         hook: called with the optimizer and the arguments of `step`.
     """
-    return _add(_global_pre_hooks, hook)
+    return add_hook(_global_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after the step of every optimizer."""
-    return _add(_global_post_hooks, hook)
+    return add_hook(_global_post_hooks, hook)
 
 
 def _hooked(step):
@@ -323,11 +315,11 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
-        return _add(self._optimizer_step_pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return _add(self._optimizer_step_post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before `state_dict` collects the state.
@@ -336,7 +328,7 @@ class Optimizer:
             hook: called with the optimizer.
             prepend: run before the hooks registered so far.
         """
-        return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` with the result of `state_dict`; it may return a replacement.
@@ -345,7 +337,7 @@ class Optimizer:
             hook: called with the optimizer and the dictionary.
             prepend: run before the hooks registered so far.
         """
-        return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before loading; it may return a replacement.
@@ -354,7 +346,7 @@ class Optimizer:
             hook: called with the optimizer and the dictionary.
             prepend: run before the hooks registered so far.
         """
-        return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after loading.
@@ -363,7 +355,7 @@ class Optimizer:
             hook: called with the optimizer.
             prepend: run before the hooks registered so far.
         """
-        return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
 
 _HOOK_TABLES = (

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradloom.autograd.function import Function
 from gradloom.autograd.grad_mode import is_grad_enabled
 from gradloom.core.node import RemovableHandle
 from gradloom.core.tensor import Tensor
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
+
+
+def add_hook(hooks: Any, hook: Any, flags: Sequence[Any] = (), prepend: bool = False) -> RemovableHandle:
+    """Store a hook and return its handle.
+
+    Args:
+        hooks: ordered dictionary from id to hook.
+        hook: hook to add.
+        flags: dictionaries in which the hook's id is marked.
+        prepend: put the hook first.
+    """
+    handle = RemovableHandle(hooks, extra_dict=list(flags))
+    hooks[handle.id] = hook
+    for flag in flags:
+        flag[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 def unserializable_hook(hook: Any) -> Any:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.utils.hooks import BackwardHook, RemovableHandle
+from gradloom.utils.hooks import BackwardHook, RemovableHandle, add_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,20 +42,9 @@ class _GlobalBackwardKind:
     is_full: bool | None = None
 
 
-def _add(hooks, hook, flags=(), prepend=False):
-    """Store `hook` and, under the same id, a mark in each dictionary of `flags`; return the handle."""
-    handle = RemovableHandle(hooks, extra_dict=list(flags))
-    hooks[handle.id] = hook
-    for flag in flags:
-        flag[handle.id] = True
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
-
-
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, args)` before every module's forward; it may return new positional arguments."""
-    return _add(_global_forward_pre_hooks, hook)
+    return add_hook(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
@@ -69,18 +58,20 @@ def register_module_forward_hook(
         always_call: call the hook even if the forward or another hook raises.
     """
     flags = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
-    return _add(_global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on])
+    return add_hook(
+        _global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on]
+    )
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_output)` in every module's backward before its input gradients are computed."""
-    return _add(_global_backward_pre_hooks, hook)
+    return add_hook(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` once the gradients of a module's inputs are computed."""
     _claim_global_backward(True)
-    return _add(_global_backward_hooks, hook)
+    return add_hook(_global_backward_hooks, hook)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -90,22 +81,22 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
         hook: takes (module, grad_input, grad_output) and may return a replacement of grad_input.
     """
     _claim_global_backward(False)
-    return _add(_global_backward_hooks, hook)
+    return add_hook(_global_backward_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, submodule)` when a child module is registered; it may return a replacement."""
-    return _add(_global_registration_hooks["module"], hook)
+    return add_hook(_global_registration_hooks["module"], hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, param)` when a parameter is registered; it may return a replacement."""
-    return _add(_global_registration_hooks["parameter"], hook)
+    return add_hook(_global_registration_hooks["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, buffer)` when a buffer is registered; it may return a replacement."""
-    return _add(_global_registration_hooks["buffer"], hook)
+    return add_hook(_global_registration_hooks["buffer"], hook)
 
 
 def _claim_global_backward(full):
@@ -165,7 +156,7 @@ class Calling:
             with_kwargs: call `hook(module, args, kwargs)`, which may return a pair (args, kwargs).
         """
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
-        return _add(self._forward_pre_hooks, hook, flags, prepend)
+        return add_hook(self._forward_pre_hooks, hook, flags, prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -183,7 +174,7 @@ class Calling:
             flags.append(self._forward_hooks_with_kwargs)
         if always_call:
             flags.append(self._forward_hooks_always_called)
-        return _add(self._forward_hooks, hook, flags, prepend)
+        return add_hook(self._forward_hooks, hook, flags, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the input gradients are computed; it may return replacements.
@@ -192,7 +183,7 @@ class Calling:
             hook: hook function.
             prepend: run before this module's hooks registered so far.
         """
-        return _add(self._backward_pre_hooks, hook, (), prepend)
+        return add_hook(self._backward_pre_hooks, hook, (), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` once the input gradients are computed.
@@ -205,7 +196,7 @@ class Calling:
             prepend: run before this module's hooks registered so far.
         """
         self._claim_backward(True)
-        return _add(self._backward_hooks, hook, (), prepend)
+        return add_hook(self._backward_hooks, hook, (), prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Deprecated: `register_full_backward_hook` for the last node of the forward only.
@@ -214,7 +205,7 @@ class Calling:
             hook: takes (module, grad_input, grad_output) and may return a replacement of grad_input.
         """
         self._claim_backward(False)
-        return _add(self._backward_hooks, hook)
+        return add_hook(self._backward_hooks, hook)
 
     def _claim_backward(self, full):
         if self._is_full_backward_hook is (not full):

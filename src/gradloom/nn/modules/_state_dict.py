@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import gradloom as gl
 from gradloom.nn.parameter import Parameter, is_lazy
-from gradloom.utils.hooks import RemovableHandle
+from gradloom.utils.hooks import RemovableHandle, add_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,12 +206,12 @@ class StateDict:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before this module's state is collected."""
-        return _store(self._state_dict_pre_hooks, hook)
+        return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` afterwards; it may change state_dict in place."""
         hook._from_public_api = True
-        return _store(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):
         """`register_state_dict_post_hook` for a hook that may return another dictionary."""
@@ -220,7 +220,7 @@ class StateDict:
                 "Cannot register the same function as the state dict post hook that was previously "
                 "registered via register_state_dict_post_hook"
             )
-        return _store(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
@@ -230,14 +230,14 @@ class StateDict:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        return _store(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
+        return add_hook(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after this module and its descendants are loaded.
 
         The hook may change the two lists in place; it returns None.
         """
-        return _store(self._load_state_dict_post_hooks, hook)
+        return add_hook(self._load_state_dict_post_hooks, hook)
 
 
 class _Loading:
@@ -269,12 +269,6 @@ class _Loading:
                     "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
                     "return new values, if incompatible_keys need to be modified, it should be done inplace."
                 )
-
-
-def _store(hooks, hook):
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
 
 
 def _take(module, name, key, present, given, assign):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradloom as gl
+from gradloom.autograd.grad_mode import no_grad
 
 from ...dispatch.state import overrides_operators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
+    from collections.abc import Iterable
 
     from gradloom import Tensor
-
-    _Function = TypeVar("_Function", bound=Callable[..., object])
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -26,21 +23,12 @@ def _listed(tensors):
     return [tensors] if isinstance(tensors, gl.Tensor) else list(tensors)
 
 
-def _without_grad(function: _Function) -> _Function:
-    @functools.wraps(function)
-    def wrapper(*args, **kwargs):
-        with gl.no_grad():
-            return function(*args, **kwargs)
-
-    return wrapper  # type: ignore[return-value]
-
-
 def _norm(array, norm_type):
     """Return the norm of all elements of an array, computed at least in float32."""
     return np.linalg.norm(array.astype(np.float32).ravel() if array.itemsize < 4 else array.ravel(), norm_type)
 
 
-@_without_grad
+@no_grad()
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
@@ -76,7 +64,7 @@ def get_total_norm(
     return total
 
 
-@_without_grad
+@no_grad()
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
@@ -96,7 +84,7 @@ def clip_grads_with_norm_(
         gradient.mul_(scale)
 
 
-@_without_grad
+@no_grad()
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -125,7 +113,7 @@ def clip_grad_norm_(
     return total
 
 
-@_without_grad
+@no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of the parameters' gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)

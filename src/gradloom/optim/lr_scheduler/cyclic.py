@@ -24,11 +24,6 @@ def _linear(start, end, done):
     return (end - start) * done + start
 
 
-def _momentum_key(group):
-    """Return the name and value of a group's momentum: the first of its betas, or its momentum."""
-    return ("betas", group["betas"][0]) if "betas" in group else ("momentum", group.get("momentum"))
-
-
 def _set_momentum(group, value):
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
