@@ -7,8 +7,7 @@ from ..types.dtype import int64, scalar_type_name
 
 
 def take_along_dim(self, indices, dim):
-    """Take the elements at the indices along a dimension; the other dimensions broadcast. Raises RuntimeError for
-    indices that are not int64, or have another number of dimensions."""
+    """Take the elements at the indices along a dimension; the other dimensions broadcast."""
     if indices.dtype is not int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type_name(indices.dtype)}"

@@ -26,8 +26,7 @@ def multilabel_margin_loss(self, target, reduction=1):
 
 
 def kl_div(self, target, reduction=1, log_target=False):
-    """target * (log(target) - self), reduced; `target` holds logarithms with `log_target`. Raises RuntimeError for
-    integers or complex numbers."""
+    """target * (log(target) - self), reduced; `target` holds logarithms with `log_target`."""
     for given in (self, target):
         if given.is_complex():
             raise RuntimeError("kl_div: Complex inputs not supported.")
@@ -66,8 +65,7 @@ def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-08):
-    """sum(x1 * x2) along `dim`, over their norms, each at least `eps`; shapes broadcast. Raises RuntimeError unless the
-    common dtype is a real floating one."""
+    """sum(x1 * x2) along `dim`, over their norms, each at least `eps`; shapes broadcast."""
     dtype = promote_types(x1.dtype, x2.dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}")
@@ -81,8 +79,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced. Raises RuntimeError if the
-    numbers of dimensions do not fit.
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced.
 
     Args:
         input1, input2: (n, d), or (d,).
@@ -137,8 +134,7 @@ def nll_loss2d(self, target, weight=None, reduction=1, ignore_index=-100):
 
 
 def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
-    """Return the negative log likelihood for inputs of any rank. Raises ValueError if the numbers of samples differ or
-    the shapes do not fit.
+    """Return the negative log likelihood for inputs of any rank.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...), log-probabilities.
@@ -176,8 +172,6 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """Return the cross entropy of softmax(self) and target classes, or class probabilities if target has self's shape.
-    Raises RuntimeError for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index with
-    probabilities.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...).

@@ -26,8 +26,7 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
-    """Call native_group_norm for (batch, channels, *) and drop the statistics. Raises RuntimeError if the channels
-    cannot be divided into groups, or do not fit the parameters."""
+    """Call native_group_norm for (batch, channels, *) and drop the statistics."""
     shape = list(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
@@ -49,8 +48,7 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Normalize every batch element by itself: its channels become channels of a batch of one. Raises RuntimeError if
-    neither the input's statistics are to be used nor running ones are given."""
+    """Normalize every batch element by itself: its channels become channels of a batch of one."""
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     batch, channels = input.shape[:2]

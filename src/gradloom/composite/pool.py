@@ -23,14 +23,8 @@ def _check_rank(self, name):
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """Return the largest element of every window, and its position."""
     _check_rank(self, "max_pool1d")
-    values, indices = ops.max_pool2d_with_indices(
-        ops.unsqueeze(self, -2),
-        (1, *kernel_size),
-        (1, *(stride or kernel_size)),
-        (0, *padding),
-        (1, *dilation),
-        ceil_mode,
-    )
+    windows = (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding), (1, *dilation)
+    values, indices = ops.max_pool2d_with_indices(ops.unsqueeze(self, -2), *windows, ceil_mode)
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 
 
@@ -42,15 +36,8 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """Return the mean of every window."""
     _check_rank(self, "avg_pool1d")
-    found = ops.avg_pool2d(
-        ops.unsqueeze(self, -2),
-        (1, *kernel_size),
-        (1, *(stride or kernel_size)),
-        (0, *padding),
-        ceil_mode,
-        count_include_pad,
-        None,
-    )
+    windows = (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding)
+    found = ops.avg_pool2d(ops.unsqueeze(self, -2), *windows, ceil_mode, count_include_pad, None)
     return ops.squeeze(found, -2)
 
 

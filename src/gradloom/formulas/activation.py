@@ -18,8 +18,7 @@ def log_softmax_jvp(tangent, result, dim):
 
 
 def softmax_double_backward(grad, grad_output, dim, output):
-    """The derivative of v = y * (g - sum(g * y)) for y, applied to `grad` (h): (g - sum(g * y)) * h - g *
-    sum(y * h)."""
+    """The derivative of y * (g - sum(g * y)) for y, applied to `grad` (h): (g - sum(g * y)) * h - g * sum(y * h)."""
     inner = grad_output - (grad_output * output).sum([dim], True)
     return inner * grad - grad_output * (output * grad).sum([dim], True)
 

@@ -230,11 +230,8 @@ def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps,
     """
     found = [None, None, None]
     if grads[0] is not None:
-        found = list(
-            ops.native_group_norm_backward(
-                grads[0], input, mean.detach(), rstd.detach(), weight, N, C, HxW, group, mask
-            )
-        )
+        saved = input, mean.detach(), rstd.detach(), weight
+        found = list(ops.native_group_norm_backward(grads[0], *saved, N, C, HxW, group, mask))
     if mask[0] and (grads[1] is not None or grads[2] is not None):
         sets = _groups(N, C, HxW, group)
         n, r = _standardized(sets, ops.reshape(input, sets.shape), mean, rstd)

@@ -177,9 +177,8 @@ def as_strided_tangent(tangent, primal, view_sizes, view_strides, view_offset):
 
 def as_strided_scatter_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
     """The gradient of `as_strided_scatter` for `self`: zeros where `src` was put."""
-    return _with_region(
-        grad, ops.new_zeros(grad, view_sizes), sizes, strides, offset, view_sizes, view_strides, view_offset
-    )
+    zeros = ops.new_zeros(grad, view_sizes)
+    return _with_region(grad, zeros, sizes, strides, offset, view_sizes, view_strides, view_offset)
 
 
 def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
@@ -192,16 +191,8 @@ def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, vi
 
 def as_strided_scatter_tangent(tangent, src_tangent, primal, view_sizes, view_strides, view_offset):
     """The tangent of `as_strided_scatter`: the one tangent put into the other."""
-    return _with_region(
-        tangent,
-        src_tangent,
-        primal.shape,
-        primal.stride(),
-        primal.storage_offset(),
-        view_sizes,
-        view_strides,
-        view_offset,
-    )
+    geometry = primal.shape, primal.stride(), primal.storage_offset()
+    return _with_region(tangent, src_tangent, *geometry, view_sizes, view_strides, view_offset)
 
 
 def _with_region(values, region, sizes, strides, offset, view_sizes, view_strides, view_offset):

@@ -76,8 +76,7 @@ def conj_physical(self):
 
 
 def view_as_real(self):
-    """Return the memory of complex numbers as pairs of real ones: one more dimension, of size 2. Raises RuntimeError
-    for other dtypes, and where conjugation is pending."""
+    """Return the memory of complex numbers as pairs of real ones: one more dimension, of size 2."""
     if self.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if type(self) is np.ndarray:
@@ -91,8 +90,7 @@ def view_as_real(self):
 
 
 def view_as_complex(self):
-    """Return the memory of pairs of real numbers (the last dimension) as complex ones. Raises RuntimeError if the
-    memory is not laid out in pairs, or for other dtypes."""
+    """Return the memory of pairs of real numbers (the last dimension) as complex ones."""
     if self.dtype.char not in "fd":
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "

@@ -76,8 +76,7 @@ def empty_strided(size, stride, dtype=None):
 
 
 def empty_permuted(size, physical_layout, dtype=None):
-    """Return memory whose contents are not set; `physical_layout` lists the dimensions, the outermost in memory
-    first."""
+    """Return unset memory; `physical_layout` lists the dimensions from the outermost in memory to the innermost."""
     if len(physical_layout) != len(size):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; i.e. "

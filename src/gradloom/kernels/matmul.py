@@ -136,8 +136,7 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
 
 
 def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (the products of batches), where self broadcasts to (b, n, m); beta 0 leaves self
-    unread."""
+    """beta * self + alpha * (batched products); self broadcasts to (b, n, m), and is not read if beta is 0."""
     check_batches(batch1, batch2)
     if self.dtype is not batch1.dtype:
         raise RuntimeError(
@@ -166,8 +165,7 @@ def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alp
 
 
 def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarray:
-    """Return cross products along a dimension of size 3; shapes broadcast. Raises RuntimeError for different numbers of
-    dimensions, another size, or different dtypes; IndexError if there is no such dimension."""
+    """Return cross products along a dimension of size 3; shapes broadcast."""
     ndim = self.ndim
     if ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
@@ -200,8 +198,7 @@ def trilinear(
     sumdim: tuple,
     unroll_dim: int = 1,
 ) -> np.ndarray:
-    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first. Raises
-    RuntimeError if the factors' numbers of dimensions differ in the end.
+    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first.
 
     Args:
         expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of size one.

@@ -99,8 +99,7 @@ _NOTHING = (0,)
 
 
 def unique2(self, sorted=True, return_inverse=False, return_counts=False):
-    """Return the distinct elements of the flattened array in order; inverse has the shape of `self`. NaN differs from
-    NaN."""
+    """Return the distinct elements in order (NaN differs from NaN); inverse has the shape of `self`."""
     flat = self.reshape(-1)
     by_value = np.argsort(widen(flat), kind="stable")
     return _runs(flat, by_value, self.shape, return_inverse, return_counts, 0)

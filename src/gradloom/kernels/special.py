@@ -108,10 +108,9 @@ def _number(name, value, array):
     return like(value, array)
 
 
-# orthogonal polynomials: of degree n, an integer held in an array of any dtype; 0 for negative degrees
+# Orthogonal polynomials of degree n, an integer held in an array of any dtype; 0 for negative degrees.
 def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
-    """Return a polynomial of SciPy at x (at 2 x - 1 if shifted), plus `previous` times the one of the next lower
-    degree."""
+    """Return SciPy's polynomial at x (2 x - 1 if shifted), plus `previous` times that of the next lower degree."""
 
     @widened
     def kernel(x, n):

@@ -12,8 +12,7 @@ _ELLIPSIS = "..."
 
 
 def einsum(equation, tensors, path=None):
-    """Return sums of products of elements, as the equation says (PyTorch's einsum). Raises RuntimeError for an equation
-    that is malformed or does not fit the operands.
+    """Return sums of products of elements, as the equation says (PyTorch's einsum).
 
     Args:
         equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without it the
@@ -154,8 +153,7 @@ def _sizes(inputs, tensors) -> dict:
 
 
 def _arranged(tensor, labels, order):
-    """Return the tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the
-    others."""
+    """Return the tensor with all labels as dimensions, in order: diagonals of repeated ones, size 1 for absent ones."""
     labels = list(labels)
     for x in dict.fromkeys(labels):
         while labels.count(x) > 1:
@@ -226,8 +224,7 @@ def _contract(a, b, kept, counts):
 
 
 def _product(a, b, summed):
-    """Return the product summed over dimensions that both have, which stay as 1, by one product of batches of
-    matrices."""
+    """Return the product summed over dimensions that both have, which stay as 1, by one batched matrix product."""
     groups = _groups(a, b, summed)
     both, of_a, of_b = groups
     n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))

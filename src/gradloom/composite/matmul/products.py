@@ -164,8 +164,7 @@ def inner(self, other):
 
 
 def tensordot(self, other, dims_self, dims_other):
-    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first. Raises
-    RuntimeError for different numbers or sizes of dimensions, a dimension given twice, or different dtypes."""
+    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first."""
     if len(dims_self) != len(dims_other):
         raise RuntimeError("both dimension lists should have same length")
     if self.dtype is not other.dtype:
@@ -216,8 +215,7 @@ def _wrapped(dims, ndim) -> list:
 
 
 def kron(self, other):
-    """Return the Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading
-    ones."""
+    """Return the Kronecker product: blocks other * self[i, j, ...]; the shorter shape gets leading ones."""
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
@@ -227,8 +225,7 @@ def kron(self, other):
 
 
 def cross(self, other, dim=None):
-    """Return the cross product along `dim`, or along the first dimension of size 3. Raises RuntimeError if no dimension
-    has size 3."""
+    """Return the cross product along `dim`, or along the first dimension of size 3."""
     if dim is None:
         dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
         if dim is None:
@@ -287,8 +284,7 @@ def _check_chain(chain) -> None:
 
 
 def _chain_product(chain):
-    """Choose the order by dynamic programming over all intervals of the chain (Cormen et al., Introduction to
-    Algorithms, 14.2)."""
+    """Choose the order by dynamic programming over intervals (Cormen et al., Introduction to Algorithms, 14.2)."""
     sizes = [chain[0].shape[0], *(m.shape[1] for m in chain)]
     count = len(chain)
     cost = [[0] * count for _ in chain]

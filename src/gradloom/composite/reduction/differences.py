@@ -9,8 +9,7 @@ from ...types.dtype import default
 
 def gradient(self, spacing, dim, edge_order):
     """Return the derivatives of sampled values along dimensions, by second-order differences. Gives a tuple with a
-    Tensor of the shape of `self` for each dimension. Raises RuntimeError if the number of spacings differs from that of
-    the dimensions, or a dimension is too short.
+    Tensor of the shape of `self` for each dimension.
 
     Args:
         spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim Tensor
@@ -90,8 +89,7 @@ def _difference(at, places):
 
 
 def _between_points(at, places, gaps, place, length=1):
-    """Return the derivative at one of two or three points, with the gaps between them; of three, exact for a
-    parabola."""
+    """Return the derivative at one of two or three points with these gaps; three are exact for a parabola."""
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
@@ -108,8 +106,7 @@ def _between_points(at, places, gaps, place, length=1):
 
 
 def diff(self, n, dim, prepend, append):
-    """Return the n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its
-    ends."""
+    """Return the n-th differences of neighbours along `dim`, with `prepend` and `append` joined to the ends first."""
     if not self.dim():
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -174,8 +171,7 @@ def _pairs(y, dim):
 
 
 def _spacing(y, x, dim):
-    """Return the distances of neighbouring points, which broadcast against those of `y`. Raises RuntimeError for bools
-    and for points that do not fit."""
+    """Return the distances of neighbouring points, which broadcast against those of `y`."""
     if "b" in (x._array.dtype.kind, y._array.dtype.kind):
         raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
     if x.dim() == 1:

@@ -237,8 +237,7 @@ def _histogram_over(self, edges, weight, density, given=None):
 
 
 def cov(self, correction, fweights, aweights):
-    """Return the covariances of variables: a matrix, or a number for a single variable. Raises RuntimeError for bools,
-    more dimensions, or weights that do not fit or are negative.
+    """Return the covariances of variables: a matrix, or a number for a single variable.
 
     Args:
         self: (variables, observations), or the observations of one variable.

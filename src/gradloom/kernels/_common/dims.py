@@ -14,8 +14,7 @@ def dim_error(dim, ndim: int) -> IndexError:
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """Count `dim` from the front. A 0-dim array counts as having one dimension. Raises IndexError if it is out of
-    range."""
+    """Count `dim` from the front. A 0-dim array counts as having one dimension."""
     count = ndim or 1
     if 0 <= dim < count:
         return dim
@@ -25,8 +24,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
-    """Count each of `dims` from the front. Raises IndexError if one is out of range; RuntimeError if one occurs
-    twice."""
+    """Count each of `dims` from the front."""
     found = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(found)) != len(found):
         twice = next(d for i, d in enumerate(found) if d in found[:i])
@@ -35,8 +33,7 @@ def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
 
 
 def infer_size(size, numel: int) -> tuple[int, ...]:
-    """Replace the -1 in `size`, if there is one, by what `numel` elements leave for it. Raises RuntimeError if the
-    elements do not fit, or -1 is ambiguous."""
+    """Replace the -1 in `size`, if there is one, by what `numel` elements leave for it."""
     known, unknown = 1, None
     for i, n in enumerate(size):
         if n == -1:
@@ -62,8 +59,7 @@ def infer_size(size, numel: int) -> tuple[int, ...]:
 
 def axes(dim, ndim: int):
     """Convert PyTorch's `dim` to NumPy's `axis`: None, which is all dimensions, for None, for () and for a 0-dim array.
-    `dim` is an int, a tuple of ints, or None. Raises IndexError if a dimension is out of range; RuntimeError if one is
-    given twice."""
+    `dim` is an int, a tuple of ints, or None."""
     if dim is None or dim == ():
         return None
     if dim.__class__ is tuple:
@@ -118,8 +114,7 @@ def to_last(array: np.ndarray, axis) -> np.ndarray:
 
 
 def require_elements(name: str, array: np.ndarray, axis) -> None:
-    """Refuse empty slices, of which a reduction without an identity has no result. Raises RuntimeError if all of an
-    empty array is to be reduced; IndexError if a dimension of size zero is."""
+    """Refuse empty slices, of which a reduction without an identity has no result."""
     if array.size:
         return
     if axis is None:

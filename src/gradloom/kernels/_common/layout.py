@@ -15,8 +15,7 @@ _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (
 
 
 def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
-    """Make an array whose elements lie in the order of a memory format. `make` is np.empty, np.zeros or np.ones. Raises
-    RuntimeError if the number of dimensions does not fit the format."""
+    """Make an array whose elements lie in the order of a memory format. `make` is np.empty, np.zeros or np.ones."""
     if memory_format not in _LAST:
         return make(shape, dtype)
     ndim, to_first, to_last = _LAST[memory_format]
@@ -26,8 +25,7 @@ def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
 
 
 def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.ndarray:
-    """Make an array of the shape of another; by default with the elements in the same order. `make` is np.empty_like,
-    np.zeros_like or np.ones_like."""
+    """Make an array of another's shape and, by default, order, by np.empty_like, np.zeros_like or np.ones_like."""
     if memory_format is not None and memory_format is not preserve_format:
         return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
     if not array.size or array.flags.c_contiguous and 1 not in array.shape:
@@ -72,8 +70,7 @@ def order_of_strides(shape, strides):
 
 
 def in_format(array, memory_format) -> np.ndarray:
-    """Convert a row-major array to a memory format: itself for None, else a copy. (batch, channels, width) counts as
-    images of height 1."""
+    """Copy a row-major array to a memory format (None: return it). (batch, channels, width) has images of height 1."""
     if memory_format is None:
         return array
     if array.ndim == 3:

@@ -102,8 +102,7 @@ def _prepared(value, half: bool):
 
 
 def convertible(array, dtype):
-    """Return the part of an array that `dtype` can hold: of complex numbers that become real the real part, with a
-    warning."""
+    """Return what `dtype` can hold of an array: for a real dtype the real parts of complex numbers, with a warning."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
 

@@ -10,8 +10,7 @@ from ..elementwise.choices import bounded, keep_where, select
 
 
 def as_type(number, dtype: np.dtype) -> np.generic:
-    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped. Raises RuntimeError for a
-    number with an imaginary part and a dtype that is not complex."""
+    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped."""
     kind = dtype.kind
     if number.__class__ is complex and kind != "c":
         if number.imag:
@@ -60,8 +59,7 @@ def _below(self, threshold):
 
 
 def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
-    """`self` clipped to [min_val, max_val]; NaN stays. Raises RuntimeError for bools, and for an unsigned type with a
-    negative bound."""
+    """`self` clipped to [min_val, max_val]; NaN stays."""
     _check_clamp(self, "Bool inputs not supported for hardtanh")
     if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")

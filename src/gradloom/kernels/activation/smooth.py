@@ -34,8 +34,7 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 
 @floating("elu_backward_cpu")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result. Raises RuntimeError
-    for a result and a negative alpha."""
+    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result."""
     if is_result and alpha < 0:
         raise RuntimeError(
             "In-place elu backward calculation is triggered with a negative slope which is not supported. "

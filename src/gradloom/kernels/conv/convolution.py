@@ -152,8 +152,7 @@ def _geometry(
     output_padding: Ints,
     groups: int,
 ) -> Windows:
-    """Check the arguments and describes the windows of the (for transposed ones, mirrored) convolution, with at least
-    two spatial dimensions."""
+    """Check the arguments; describe the windows, of 2 dimensions or more (mirrored if transposed)."""
     dims = weight.ndim - 2
     if dims < 1 or input.ndim != weight.ndim:
         raise RuntimeError(

@@ -11,8 +11,7 @@ from .dtypes import like, own, shared, to_float, widened, widened_for
 
 
 def scaled(other, alpha, beside):
-    """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype. `beside` is what
-    it is added to."""
+    """`alpha * other`, to be added to `beside`, if a number of alpha's type may scale a tensor of that dtype."""
     kind = other.dtype.kind
     if alpha.__class__ is bool:
         if kind != "b":
@@ -99,8 +98,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
 
 
 def div_mode(self, other, rounding_mode):
-    """Divide and round: 'trunc' towards zero, 'floor' down, None not at all. Raises RuntimeError for another mode, or
-    an integer divided by zero."""
+    """Divide and round: 'trunc' towards zero, 'floor' down, None not at all."""
     if rounding_mode is None:
         return np.true_divide(to_float(self), other if other.__class__ is Wide else to_float(other))
     if rounding_mode == "floor":

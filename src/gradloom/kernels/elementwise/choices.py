@@ -61,8 +61,7 @@ _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: 
 
 
 def clamp(self, min=None, max=None):
-    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN. Raises RuntimeError
-    without any bound."""
+    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN."""
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
     refuse("clamp_cpu", self, "b")
@@ -129,8 +128,7 @@ def where(condition, self, other):
 
 
 def lerp(self, end, weight):
-    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight. Raises RuntimeError for
-    different dtypes."""
+    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight."""
     if end.dtype is not self.dtype:
         raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
     refuse("lerp_kernel_scalar", self, "iub")
@@ -175,8 +173,7 @@ def _is_infinite(name, array, value):
 
 
 def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Return where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`. Raises
-    RuntimeError for different dtypes or negative tolerances."""
+    """Return where `abs(self - other) <= atol + rtol * abs(other)`, or both are equal, or NaN if `equal_nan`."""
     if self.dtype is not other.dtype:
         raise RuntimeError(f"{type_name(self.dtype)} did not match {type_name(other.dtype)}")
     for name, value in (("rtol", rtol), ("atol", atol)):

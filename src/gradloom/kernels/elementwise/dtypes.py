@@ -46,8 +46,7 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
 
 def like(value, array: np.ndarray) -> np.ndarray:
     """Convert a Python number to a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster
-    than a Python number. Integers out of range wrap around. Raises RuntimeError for a complex number and a real
-    dtype."""
+    than a Python number. Integers out of range wrap around."""
     try:
         return np.array(value, array.dtype)
     except OverflowError:
@@ -58,8 +57,7 @@ def like(value, array: np.ndarray) -> np.ndarray:
 
 
 def own(result, *others):
-    """Return an array for `out=`: the temporary `result`, if it is an array in which that and `others` have room; else
-    None."""
+    """Return an array for `out=`: the temporary `result`, if that and `others` have room in it; else None."""
     if result.__class__ is not np.ndarray:
         return None
     for other in others:

@@ -7,7 +7,7 @@ import numpy as np
 from .._common.errors import type_name
 from .._common.numbers import number_as
 from ..shape.copies import clone
-from .places import along, flat_places, update, writable
+from .places import along, flat_places, on_a_copy, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 _OPERATIONS = {"add": np.add, "multiply": np.multiply}
@@ -25,13 +25,8 @@ def gather(self, dim, index, sparse_grad=False):
     return np.ascontiguousarray(np.take_along_axis(array[part], places, axis)).reshape(index.shape)
 
 
-def scatter(self, dim, index, src):
-    """Return a copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
-    return scatter_(self.copy(), dim, index, src)
-
-
 def scatter_(self, dim, index, src):
-    """`scatter` in place."""
+    """Set self[index[i][j]][j] = src[i][j] for dim 0, and so on."""
     array, places, values, axis = along("scatter", self, dim, index, src)
     writable(self, index, src)
     if index.size:
@@ -39,18 +34,19 @@ def scatter_(self, dim, index, src):
     return self
 
 
-def scatter_value(self, dim, index, value):
-    """Return a copy of `self` with a number at out[index[i][j]][j]."""
-    return scatter_value_(self.copy(), dim, index, value)
+scatter = on_a_copy(scatter_)
 
 
 def scatter_value_(self, dim, index, value):
-    """`scatter_value` in place."""
+    """Set self[index[i][j]][j] to a number."""
     array, places, _, axis = along("scatter", self, dim, index)
     writable(self, index)
     if index.size:
         _assign(array, places, axis, number_as(value, self.dtype))
     return self
+
+
+scatter_value = on_a_copy(scatter_value_)
 
 
 def _assign(array, places, axis, values):
@@ -62,13 +58,8 @@ def _assign(array, places, axis, values):
         array[tuple(grid)] = values
 
 
-def scatter_operation(self, dim, index, src, reduce):
-    """Return a copy of `self` to which src[i][j] is added (or by which it is multiplied) at out[index[i][j]][j]."""
-    return scatter_operation_(self.copy(), dim, index, src, reduce)
-
-
 def scatter_operation_(self, dim, index, src, reduce):
-    """`scatter_operation` in place; `src` may be a number."""
+    """Add src[i][j] to self[index[i][j]][j], or multiply it by that; `src` may be a number."""
     ufunc = _OPERATIONS.get(reduce)
     if ufunc is None:
         raise RuntimeError("reduce argument must be either add or multiply.")
@@ -92,13 +83,11 @@ def scatter_operation_(self, dim, index, src, reduce):
     return self
 
 
-def scatter_add(self, dim, index, src):
-    """Return a copy of `self` to which out[index[i][j]][j] += src[i][j] for dim 0, and so on, is applied."""
-    return scatter_add_(self.copy(), dim, index, src)
+scatter_operation = on_a_copy(scatter_operation_)
 
 
 def scatter_add_(self, dim, index, src):
-    """`scatter_add` in place."""
+    """Apply self[index[i][j]][j] += src[i][j] for dim 0, and so on."""
     array, places, values, axis = along("scatter", self, dim, index, src)
     writable(self, index, src)
     if index.size:
@@ -106,13 +95,11 @@ def scatter_add_(self, dim, index, src):
     return self
 
 
-def scatter_reduce(self, dim, index, src, reduce, include_self=True):
-    """Return a copy of `self` whose elements are combined with all of `src` that `index` sends to them."""
-    return scatter_reduce_(self.copy(), dim, index, src, reduce, include_self)
+scatter_add = on_a_copy(scatter_add_)
 
 
 def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
-    """`scatter_reduce` in place.
+    """Combine the elements of `self` with all of `src` that `index` sends to them.
 
     Args:
         reduce: sum, prod, mean, amax or amin.
@@ -125,6 +112,9 @@ def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
     if index.size:
         combine(array, flat_places(places, axis, array.shape), values, reduce, include_self)
     return self
+
+
+scatter_reduce = on_a_copy(scatter_reduce_)
 
 
 def combine(array, places, values, reduce, include_self) -> None:
@@ -157,8 +147,7 @@ def _identity(reduce, dtype):
 
 
 def take(self, index):
-    """Return the elements at the indices; negative ones count from the end. The result has the shape of the index.
-    Raises RuntimeError for an index that is not int64; IndexError for one that points outside."""
+    """Return the elements at the indices; negative ones count from the end. The result has the shape of the index."""
     if index.dtype != np.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if index.size and not self.size:
@@ -173,8 +162,7 @@ def put(self, index, source, accumulate=False):
 
 
 def put_(self, index, source, accumulate=False):
-    """`put` in place. Raises RuntimeError for an index that is not int64, and for different dtypes; IndexError for an
-    index that points outside, or has not as many elements as `source`."""
+    """`put` in place."""
     if index.dtype != np.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
     if source.dtype is not self.dtype:

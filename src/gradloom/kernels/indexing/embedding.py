@@ -10,8 +10,7 @@ from .places import add_rows, workspace, writable
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """Return the rows of `weight` (rows, features) at the indices. Raises RuntimeError for a weight that is no matrix,
-    and indices that are not int32 or int64; IndexError for an index that points outside.
+    """Return the rows of `weight` (rows, features) at the indices.
 
     Returns:
         The shape of the indices, and features.
@@ -83,8 +82,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
 
 
 def one_hot(self, num_classes=-1):
-    """Return, for each class number, a row of zeros with a one at that position: int64 (..., num_classes). Raises
-    RuntimeError for a dtype other than int64, classes beyond `num_classes` or below 0, or none to count."""
+    """Return, for each class number, a row of zeros with a one at that position: int64 (..., num_classes)."""
     if self.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not self.size:

@@ -73,8 +73,7 @@ def nonzero_static(self, size, fill_value=-1):
 
 
 def masked_select(self, mask):
-    """Return the elements where the mask holds, as a vector; the shapes broadcast. Raises RuntimeError for a mask that
-    is not bool, or does not broadcast."""
+    """Return the elements where the mask holds, as a vector; the shapes broadcast."""
     if mask.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if mask.shape != self.shape:
@@ -91,8 +90,7 @@ def masked_scatter(self, mask, source):
 
 
 def masked_scatter_(self, mask, source):
-    """`masked_scatter` in place. Raises RuntimeError for masks of another dtype or shape, another dtype of `source`,
-    and too few elements in it."""
+    """`masked_scatter` in place."""
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"

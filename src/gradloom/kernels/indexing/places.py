@@ -72,9 +72,17 @@ def _check_shapes(name, self, axis, index, src):
         )
 
 
+def on_a_copy(kernel):
+    """Return the functional form of an in-place kernel: it works on a row-major copy of `self`."""
+
+    def functional(self, *arguments):
+        return kernel(self.copy(), *arguments)
+
+    return functional
+
+
 def writable(self, *read):
-    """Return the array, if each of its elements has memory of its own, and none of it in common with arrays to read.
-    Raises RuntimeError otherwise."""
+    """Raise RuntimeError if elements of the array share memory with each other or with arrays to read; return it."""
     if 0 in self.strides:
         check_no_internal_overlap(self)
     for other in read:

@@ -8,8 +8,7 @@ from .._common.errors import type_name
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
-    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`. Raises
-    RuntimeError for shapes that do not fit together, and `side` and `right` that contradict each other.
+    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`.
 
     Args:
         sorted_sequence: a vector, or of the shape of `self` but for the last dimension.
@@ -31,8 +30,7 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
-    """Return the number of the bucket between the sorted boundaries that each value belongs to. Raises RuntimeError
-    unless `boundaries` is a vector."""
+    """Return the number of the bucket between the sorted boundaries that each value belongs to."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _found(

@@ -68,8 +68,7 @@ def index_put(self, indices, values, accumulate=False):
 
 
 def index_put_(self, indices, values, accumulate=False, unsafe=False):
-    """`index_put` in place. Raises RuntimeError if the dtypes differ, or `values` do not broadcast; IndexError as
-    `index`."""
+    """`index_put` in place."""
     if values.dtype is not self.dtype:
         if not accumulate and values.size == 1 and _is_one_mask(indices):
             return index_put_(self, indices, number_as(values.item(), self.dtype))
@@ -95,15 +94,13 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
 
 
 def _is_one_mask(indices) -> bool:
-    """Return whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype
-    does."""
+    """Return whether the only index is one bool array: then PyTorch fills, and takes a number of any dtype."""
     arrays = [found for found in indices if found is not None]
     return len(arrays) == 1 and arrays[0].dtype.kind == "b"
 
 
 def _key(self, indices):
-    """Return the indices as NumPy takes them: integer and bool arrays, and slices. Raises IndexError for other dtypes,
-    too many dimensions, and masks of another shape."""
+    """Return the indices as NumPy takes them: integer and bool arrays, and slices."""
     key, dim = [], 0
     for found in indices:
         if found is None:

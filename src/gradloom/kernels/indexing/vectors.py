@@ -9,12 +9,11 @@ from .._common.errors import type_name
 from .._common.numbers import is_half, number_as
 from ..shape.copies import clone
 from .along_dim import combine
-from .places import add_rows, check_range, flat_places, still_writable, workspace, writable
+from .places import add_rows, check_range, flat_places, on_a_copy, still_writable, workspace, writable
 
 
 def index_select(self, dim, index):
-    """Return the parts of `self` at the indices of a vector, along `dim`. Raises IndexError for an index with more than
-    one dimension, or that points outside; RuntimeError for an index of another dtype than int32 and int64."""
+    """Return the parts of `self` at the indices of a vector, along `dim`."""
     axis = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
@@ -28,14 +27,8 @@ def index_select(self, dim, index):
     return self.take(index.reshape(-1), axis=axis) if self.ndim else self.copy()
 
 
-def index_add(self, dim, index, source, alpha=1):
-    """Return a copy of `self` to whose parts at the indices `alpha` times the parts of `source` are added."""
-    return index_add_(self.copy(), dim, index, source, alpha)
-
-
 def index_add_(self, dim, index, source, alpha=1):
-    """`index_add` in place. Raises IndexError, RuntimeError for indices that are no vector, point outside, or do not
-    match `source`."""
+    """Add `alpha` times the parts of `source` to the parts of `self` at the indices."""
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
     if source.dtype is not self.dtype:
@@ -63,6 +56,9 @@ def index_add_(self, dim, index, source, alpha=1):
     if work is not rows:
         rows[...] = work
     return self
+
+
+index_add = on_a_copy(index_add_)
 
 
 def _rows(array, axis):
@@ -94,14 +90,8 @@ def _check_vector(name, self, axis, index, source):
         raise _shape_mismatch(self, source)
 
 
-def index_copy(self, dim, index, source):
-    """Return a copy of `self` whose parts at the indices are those of `source`."""
-    return index_copy_(self.copy(), dim, index, source)
-
-
 def index_copy_(self, dim, index, source):
-    """`index_copy` in place. Raises IndexError, RuntimeError for indices that are no int64 vector, point outside, or do
-    not match `source`, and for a source of another shape or dtype."""
+    """Set the parts of `self` at the indices to those of `source`."""
     axis = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
@@ -139,14 +129,16 @@ def index_copy_(self, dim, index, source):
     return self
 
 
+index_copy = on_a_copy(index_copy_)
+
+
 def index_fill(self, dim, index, value):
     """Return a copy of `self` whose parts at the indices are filled with one value."""
     return index_fill_(clone(self), dim, index, value)
 
 
 def index_fill_(self, dim, index, value):
-    """`index_fill` in place; negative indices count from the end. `value` is a number, or a 0-dim array. Raises
-    IndexError, RuntimeError for indices that are no int64 vector or point outside, and for another value."""
+    """`index_fill` in place; negative indices count from the end. `value` is a number, or a 0-dim array."""
     axis = wrap_dim(dim, self.ndim)
     if value.__class__ is np.ndarray:
         if value.ndim:
@@ -174,13 +166,8 @@ def index_fill_(self, dim, index, value):
     return self
 
 
-def index_reduce(self, dim, index, source, reduce, include_self=True):
-    """Return a copy of `self` whose parts at the indices are combined with the parts of `source`."""
-    return index_reduce_(self.copy(), dim, index, source, reduce, include_self)
-
-
 def index_reduce_(self, dim, index, source, reduce, include_self=True):
-    """`index_reduce` in place.
+    """Combine the parts of `self` at the indices with the parts of `source`.
 
     Args:
         reduce: prod, mean, amax or amin.
@@ -205,3 +192,6 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
         places = flat_places(np.array(np.broadcast_to(places, values.shape), np.int64), axis, array.shape)
         combine(array, places, values, reduce, include_self)
     return self
+
+
+index_reduce = on_a_copy(index_reduce_)

@@ -126,8 +126,7 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 
 def _targets(target, count, ignore_index) -> tuple:
-    """Return targets as int64, and which of them are not `ignore_index` (None if all). Raises IndexError if one is not
-    in range(count)."""
+    """Return targets as int64, and which of them are not `ignore_index` (None if all)."""
     classes = target if target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None

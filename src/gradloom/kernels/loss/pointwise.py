@@ -18,8 +18,7 @@ NONE, MEAN, SUM = range(3)
 
 
 def loss_inputs(self, target, name, widens="eE") -> tuple:
-    """Return the common dtype of a loss's inputs, and the inputs in the type to compute in. Raises NotImplementedError
-    if that dtype is not a real floating one; RuntimeError if shapes do not broadcast.
+    """Return the common dtype of a loss's inputs, and the inputs in the type to compute in.
 
     Args:
         widens: which half types are computed in float32: 'e' for float16, 'E' for bfloat16. The others are rounded in
@@ -109,8 +108,7 @@ def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
 
 
 def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0) -> np.ndarray:
-    """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced. Raises RuntimeError
-    for a negative beta."""
+    """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu", "E")
@@ -172,8 +170,7 @@ def huber_loss_backward(
 
 
 def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.ndarray:
-    """log(1 + exp(-target * self)), reduced. Raises RuntimeError if target does not broadcast to self, or for
-    integers."""
+    """log(1 + exp(-target * self)), reduced."""
     shape = common_shape(self, target)
     if shape != self.shape:
         raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
@@ -205,8 +202,7 @@ def soft_margin_loss_backward(
 
 
 def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN) -> np.ndarray:
-    """-(t * log(x) + (1 - t) * log(1 - x)) with logarithms not below -100, times the weight; reduced. Raises
-    RuntimeError if dtypes differ, or elements are outside [0, 1]."""
+    """-(t * log(x) + (1 - t) * log(1 - x)) with logarithms not below -100, times the weight; reduced."""
     _check_same_type(self, target)
     if self.dtype.kind not in "fV":
         raise not_implemented("binary_cross_entropy", self)

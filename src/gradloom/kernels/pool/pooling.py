@@ -76,8 +76,7 @@ def avg_pool(
     divisor_override: int | None = None,
 ) -> np.ndarray:
     """Return the mean of every window: its sum divided by `divisor_override`, or by the number of its elements, those
-    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero. Raises RuntimeError as
-    max_pool_with_indices does and for a zero divisor, NotImplementedError for bool and complex."""
+    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero."""
     name = f"avg_pool{dims}d"
     lead = leading(name, self, dims)
     refuse(name, self, "bc")
@@ -107,8 +106,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> np.ndarray:
-    """Return the gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape than
-    its result."""
+    """Return the gradient of `self`."""
     refuse(f"avg_pool{dims}d_backward", grad_output, "c")
     windows = describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if grad_output.shape != (*self.shape[:-dims], *windows.output):
@@ -182,8 +180,7 @@ def max_unpool(
     dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
 ) -> np.ndarray:
     """Return zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
-    last. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed. Raises RuntimeError for
-    indices of another shape or dtype and for an index outside the output."""
+    last. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed."""
     output = as_tuple(output_size, dims, "output_size")
     if indices.dtype != np.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")

@@ -125,8 +125,7 @@ def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> N
 
 def fill_normal(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
     """Fill with normal numbers. See Note [Precision]. `out` is floating; or complex, whose real and imaginary parts
-    each get half of the variance. Raises NotImplementedError for an integer or bool array; RuntimeError if std is
-    negative."""
+    each get half of the variance."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if type(out) is not np.ndarray:
@@ -152,8 +151,7 @@ def draw_normal(
 
 
 def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
-    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`. Raises
-    RuntimeError if an element of `std` is negative or complex, or the shapes do not broadcast.
+    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
 
     Args:
         mean, std: arrays that broadcast against each other, or one of them a number.
@@ -182,8 +180,7 @@ def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray |
 
 
 def fill_bernoulli(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5) -> np.ndarray:
-    """Fill with 1 where a uniform number is below `p` and 0 elsewhere. Raises RuntimeError unless 0 <= p <= 1,
-    NotImplementedError for another dtype of `out` or `p`.
+    """Fill with 1 where a uniform number is below `p` and 0 elsewhere.
 
     Args:
         out: any real dtype, or bool.
@@ -256,7 +253,6 @@ def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarra
 def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -> np.ndarray:
     """Slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in [lower,
     upper), drawn for these elements only, in C order. Gives a new C-contiguous array of the shape and dtype of `array`.
-    Raises NotImplementedError for another dtype.
 
     Args:
         array: float32, float64 or bfloat16; the bounds are rounded to the dtype it is computed in.
@@ -274,8 +270,7 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
 
 
 def fill_exponential(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.ndarray:
-    """Fill a floating array with exponential numbers of rate `lambd`: -log(1 - u) / lambd. Raises RuntimeError unless
-    lambd > 0, or for another dtype."""
+    """Fill a floating array with exponential numbers of rate `lambd`: -log(1 - u) / lambd."""
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     name = name_of(out.dtype)
@@ -290,8 +285,7 @@ def fill_exponential(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.
 
 
 def fill_cauchy(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: float = 1.0) -> np.ndarray:
-    """Fill a floating array with Cauchy numbers: median + sigma tan(pi (u - 1/2)). Raises RuntimeError unless sigma >
-    0, or for another dtype."""
+    """Fill a floating array with Cauchy numbers: median + sigma tan(pi (u - 1/2))."""
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     name = name_of(out.dtype)
@@ -311,8 +305,7 @@ def fill_cauchy(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: flo
 
 
 def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
-    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p)). Raises
-    RuntimeError unless 0 < p < 1, NotImplementedError for bool and complex."""
+    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p))."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     require(out, "geometric_cpu", "fi")
@@ -332,8 +325,7 @@ def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
 
 
 def fill_log_normal(stream: Stream, out: np.ndarray, mean: float = 1.0, std: float = 2.0) -> np.ndarray:
-    """Fill a floating array with exp of normal numbers of the given mean and standard deviation. Raises RuntimeError
-    unless std > 0, NotImplementedError for another dtype."""
+    """Fill a floating array with exp of normal numbers of the given mean and standard deviation."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     require(out, "log_normal_cpu", "f")

@@ -173,8 +173,7 @@ def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], d
 
 def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
     """Return a random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
-    Gives (n,) of `dtype`. Raises RuntimeError if n is negative or too large for the dtype, NotImplementedError for
-    another dtype.
+    Gives (n,) of `dtype`.
 
     Args:
         dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check that, large
@@ -246,8 +245,7 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
 
 
 def _stable_order(values: np.ndarray, limit: int) -> np.ndarray:
-    """Return the order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
-    has a radix sort."""
+    """Return the stable order that sorts values < limit: 16 bits at a time, for which NumPy has a radix sort."""
     order = np.argsort(values.astype(np.uint16), kind="stable")
     for shift in range(16, (limit - 1).bit_length(), 16):
         digits = values >> shift

@@ -149,49 +149,24 @@ def multinomial(self, num_samples, replacement=False, generator=None):
     return sampling.draw_multinomial(generator or default_stream, self, num_samples, replacement)
 
 
-def normal_(self, mean=0.0, std=1.0, generator=None):
-    """Fill with normal numbers."""
-    return distributions.fill_normal(generator or default_stream, writable(self), mean, std)
+def _in_place(fill):
+    """Return the in-place operator of `fill`; it is called with all of PyTorch's arguments, the generator last."""
+
+    def kernel(self, *arguments):
+        *parameters, generator = arguments
+        return fill(generator or default_stream, writable(self), *parameters)
+
+    return kernel
 
 
-def uniform_(self, low=0.0, high=1.0, generator=None):
-    """Fill with numbers uniform in [low, high)."""
-    return distributions.fill_uniform(generator or default_stream, writable(self), low, high)
-
-
-def bernoulli_(self, p=0.5, generator=None):
-    """Fill with 1 with probability `p`, a number or an array, else 0."""
-    return distributions.fill_bernoulli(generator or default_stream, writable(self), p)
-
-
-def exponential_(self, lambd=1.0, generator=None):
-    """Fill with exponential numbers."""
-    return distributions.fill_exponential(generator or default_stream, writable(self), lambd)
-
-
-def geometric_(self, p, generator=None):
-    """Fill with numbers of trials up to a success."""
-    return distributions.fill_geometric(generator or default_stream, writable(self), p)
-
-
-def cauchy_(self, median=0.0, sigma=1.0, generator=None):
-    """Fill with Cauchy numbers."""
-    return distributions.fill_cauchy(generator or default_stream, writable(self), median, sigma)
-
-
-def log_normal_(self, mean=1.0, std=2.0, generator=None):
-    """Fill with exponentials of normal numbers."""
-    return distributions.fill_log_normal(generator or default_stream, writable(self), mean, std)
-
-
-def random_(self, generator=None):
-    """Fill with integers over the range of the dtype."""
-    return integers.fill_integers(generator or default_stream, writable(self))
-
-
-def random_from_(self, low, high, generator=None):
-    """Fill with integers in [low, high), or from `low` on where `high` is None."""
-    return integers.fill_integers(generator or default_stream, writable(self), low, high)
+normal_ = _in_place(distributions.fill_normal)
+uniform_ = _in_place(distributions.fill_uniform)
+bernoulli_ = _in_place(distributions.fill_bernoulli)
+exponential_ = _in_place(distributions.fill_exponential)
+geometric_ = _in_place(distributions.fill_geometric)
+cauchy_ = _in_place(distributions.fill_cauchy)
+log_normal_ = _in_place(distributions.fill_log_normal)
+random_ = random_from_ = _in_place(integers.fill_integers)
 
 
 def random_to_(self, high, generator=None):

@@ -124,8 +124,7 @@ class Stream:
         return np.frombuffer(image, np.uint8).copy()
 
     def from_bytes(self, image: np.ndarray) -> None:
-        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written. `image` is uint8 (5056,).
-        Raises RuntimeError if the length is another, or the numbers in it cannot be an MT19937 state."""
+        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written. `image` is uint8 (5056,)."""
         if image.size != STATE_BYTES:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "

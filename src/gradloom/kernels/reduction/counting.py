@@ -60,8 +60,7 @@ def count_nonzero(self, dim=None):
 
 def bincount(self, weights=None, minlength=0):
     """Count the occurrences of each of 0, 1, 2 ..., or add up their weights. Gives int64; float32 for float32 weights,
-    else float64 with weights. At least `minlength` long. Raises RuntimeError for negative numbers, more than one
-    dimension, or weights of another length."""
+    else float64 with weights. At least `minlength` long."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     refuse("bincount_cpu", self, "fcVb")

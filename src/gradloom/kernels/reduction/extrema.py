@@ -110,8 +110,7 @@ def taken(array, indices, axis, keepdim):
 
 
 def kthvalue(self, k, dim=-1, keepdim=False):
-    """Return the k-th smallest element along a dimension (k counts from 1), and its index. Raises RuntimeError if there
-    are fewer than `k` elements."""
+    """Return the k-th smallest element along a dimension (k counts from 1), and its index."""
     axis = axes(dim, self.ndim)
     require_elements("kthvalue", self, axis)
     if not 1 <= k <= count(self, axis):

@@ -16,8 +16,7 @@ from .sums import along, total
 
 def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
     """Return (sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero
-    for ord 0, the greatest and least magnitude for inf and -inf. Raises RuntimeError for integers, for a `dtype` that
-    is narrower or of another category, and for empty dimensions where the norm has no identity."""
+    for ord 0, the greatest and least magnitude for inf and -inf."""
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
@@ -94,8 +93,7 @@ def norm_dim(self, p, dim, keepdim=False, dtype=None):
 
 
 def renorm(self, p, dim, maxnorm):
-    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it. Raises RuntimeError for fewer
-    than two dimensions, p <= 0 or maxnorm < 0."""
+    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it."""
     if p.__class__ is complex or p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if maxnorm < 0:

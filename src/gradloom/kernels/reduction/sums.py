@@ -268,8 +268,7 @@ def _prod(self, axis, keepdim, dtype):
 
 
 def logsumexp(self, dim, keepdim=False):
-    """Return log(sum(exp(x))) over dimensions, shifted by the greatest element (of the real parts) so as not to
-    overflow."""
+    """Return log(sum(exp(x))) over dimensions, shifted by the greatest real part so as not to overflow."""
     kind = self.dtype
     x = self.astype(np.float32) if is_half(kind) else self
     axis = axes(dim, x.ndim)
@@ -291,8 +290,7 @@ def logsumexp(self, dim, keepdim=False):
 
 
 def trace(self):
-    """Return the sum of the diagonal of a matrix; integers add up in int64. Raises RuntimeError if the array is no
-    matrix."""
+    """Return the sum of the diagonal of a matrix; integers add up in int64."""
     if self.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     refuse("trace", self, "b")

@@ -48,8 +48,7 @@ def to_copy(self, dtype=None, memory_format=None):
 
 
 def _is_plain(array):
-    """Return whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass
-    over."""
+    """Return whether the strides are a new array's, also those of size-1 dimensions, which NumPy's copies ignore."""
     step = array.itemsize
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if stride != step:
@@ -187,8 +186,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def constant_pad_nd(self, pad, value=0):
-    """Pad with a number; `pad` has (before, after) for the last dimension, then for the one before. Negative amounts
-    cut off."""
+    """Pad with a number; `pad` has (before, after) for the last dimension, then the one before. Negative ones crop."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * self.ndim:

@@ -178,8 +178,7 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 
 
 def _in_place_copy(self):
-    """Copy the whole memory, and return the view that lies in it as `self` does. Where elements share memory, make a
-    dense copy."""
+    """Copy the whole memory, and return the view at self's place; where elements share memory, make a dense copy."""
     if self.base is None or not self.size or type(self) is not np.ndarray:
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):

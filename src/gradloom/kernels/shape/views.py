@@ -32,8 +32,7 @@ if np.lib.NumpyVersion(np.__version__) < "2.1.0":
 
 
 def view(self, size):
-    """Return a view of another shape; one size may be -1. Raises RuntimeError if the elements do not fit, or the
-    strides do not allow it."""
+    """Return a view of another shape; one size may be -1."""
     try:
         if self.flags.c_contiguous:  # which every shape is a view of
             found = self.reshape(size)
