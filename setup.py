@@ -1,4 +1,4 @@
-"""Lays three source folders and two YAML files out as one package; everything else is in pyproject.toml.
+"""Lay three source folders and two YAML files out as one package; everything else is in pyproject.toml.
 
     src/gradloom -> gradloom      codegen -> gradloom.codegen      generated -> gradloom.generated
     generated/stubs/gradloom-stubs/_stubs -> gradloom._stubs
@@ -12,6 +12,9 @@ modes and owners those of nobody in particular.
 
 An editable install is found by an import hook, which type checkers do not follow. It therefore comes with a .pth file
 that names two folders: src, and generated/stubs, whose gradloom-stubs is a partial stub package (PEP 561).
+
+Not hatchling: ten lines of pyproject.toml would lay the wheel out, but hatchling 1.33 refuses editable installs of a
+layout in which a folder's prefix changes (codegen -> gradloom.codegen).
 """
 
 import gzip

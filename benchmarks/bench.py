@@ -1,8 +1,8 @@
 """Time gradloom, PyTorch (1 and 2 threads) and HIPS autograd side by side. `make bench` runs this.
 
-The libraries take turns (A B C D, A B C D, ...), so that whatever slows the machine for a while slows them
-all, and the table shows medians. One that is not installed leaves its column empty. Limits are printed, never
-asserted: the exit code is 1 only when a program failed in a library that has it.
+The libraries take turns (A B C D, A B C D, ...), so that a slow phase of the machine affects all of them, and the
+table shows medians. The column of a library that is not installed is empty. Limits are printed, not asserted: the exit
+code is 1 only if a program failed in an installed library.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rows import CONTENDERS, ROWS, Row
 
 MARKERS = "<!-- make bench: table -->", "<!-- make bench: end -->"
 NOTE = (
-    "Medians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
-    "over that with 2 threads. A machine that does other work meanwhile distorts it."
+    "Medians. The ratio is gradloom's time over that of the faster PyTorch; for the convolutional network\n"
+    "over PyTorch with 2 threads. Other load on the machine distorts it."
 )
 Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) -> seconds
 
@@ -32,7 +32,7 @@ Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) ->
 def measure(
     contenders: list[Contender], programs: list[str], rounds: int, budget: float, errors: dict[tuple[str, str], str]
 ) -> Times:
-    """Every program, `rounds` times by turns, in each contender. What fails goes to `errors`."""
+    """Run every program in each contender, in turns, `rounds` times. Failures are added to `errors`."""
     times: Times = {}
     for program in programs:
         _progress(f"measuring {program}")
@@ -55,7 +55,7 @@ def _progress(text: str) -> None:
 
 
 def measure_imports(contenders: list[Contender], rounds: int) -> Times:
-    """What a process that imports a library takes beyond the process that imported NumPy in the same turn."""
+    """Measure how much longer a process that imports a library takes than one that imports NumPy, in the same turn."""
     libraries = dict.fromkeys(["numpy", *(contender.name.partition("-")[0] for contender in contenders)])
     # An installed package has its bytecode; a checkout gets it in the first turn, unless this forbids it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -68,13 +68,13 @@ def measure_imports(contenders: list[Contender], rounds: int) -> Times:
     times: Times = {}
     for name in (contender.name for contender in contenders):
         pairs = zip(seconds[name.partition("-")[0]], seconds["numpy"], strict=True)
-        # Without the first turn, which reads the files from the disk.
+        # The first turn is dropped: it reads the files from disk.
         times[name, "imports", "import"] = [its - base for its, base in pairs][1:]
     return times
 
 
 def medians(times: Times) -> dict[str, dict[str, float]]:
-    """Row title -> contender -> median in the row's unit."""
+    """Return {title of a row: {contender: median in the row's unit}}."""
     table: dict[str, dict[str, float]] = {}
     for row in ROWS:
         cells = table[row.title] = {}
@@ -85,7 +85,7 @@ def medians(times: Times) -> dict[str, dict[str, float]]:
 
 
 def compared(row: Row, cells: dict[str, float]) -> tuple[float | None, str]:
-    """gradloom's ratio to the row's reference (or, for imports, nothing), and how it stands to the limit."""
+    """Return gradloom's ratio to the row's reference (None for imports), and the comparison with the limit."""
     ours = cells.get("gradloom")
     theirs = [cells[name] for name in cells if name.startswith(row.reference)]
     ratio = None if ours is None or not theirs or row.difference else ours / min(theirs)
@@ -97,7 +97,7 @@ def compared(row: Row, cells: dict[str, float]) -> tuple[float | None, str]:
 
 
 def render(table: dict[str, dict[str, float]]) -> str:
-    """The table in Markdown, which reads well in a terminal, too."""
+    """Return the table in Markdown."""
     lines = [("row", "unit", *CONTENDERS, "ratio", "limit")]
     for row in ROWS:
         if cells := table[row.title]:
@@ -136,7 +136,7 @@ def machine(contenders: list[Contender]) -> dict[str, str]:
 
 
 def _load() -> str:
-    """The mean number of processes that wanted to run over the last minute, where the system tells."""
+    """Return the system's load average of the last minute, if it has one."""
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
@@ -180,7 +180,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_readme(path: Path, report: str) -> None:
-    """Put the table in place of what stands between MARKERS. Raises ValueError where they are missing."""
+    """Replace the text between MARKERS by the table. Raises ValueError if they are missing."""
     before, begin, rest = path.read_text().partition(MARKERS[0])
     _, end, after = rest.partition(MARKERS[1])
     if not end:

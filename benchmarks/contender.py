@@ -16,7 +16,7 @@ import time
 
 
 class Contender:
-    """The driver's end. `unavailable` says why the library cannot take part, or is None."""
+    """The driver's side. `unavailable` is the reason why the library cannot take part, or None."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Contender:
         return json.loads(line) if line else {"error": f"the process ended with code {self._process.wait()}"}
 
     def close(self) -> None:
-        """End the process, which stops by itself when nothing more can come."""
+        """Close the process's input, which ends it."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
@@ -56,7 +56,7 @@ class Contender:
 
 
 def serve(library: str, threads: int) -> None:
-    """The process's end: answer requests until standard input closes."""
+    """The process's side: answer requests until standard input closes."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
 

@@ -35,7 +35,7 @@ Piece = tuple[Callable[[], object] | None, Callable[[], object]]
 
 
 def pieces(batch: int) -> dict[str, Piece]:
-    """Title -> the PyTorch call (None where it is not installed) and ours, on the same numbers."""
+    """Return {title: (PyTorch's call, or None if it is not installed; ours)}, on the same numbers."""
     random = np.random.default_rng(0)
     found: dict[str, Piece] = {}
 
@@ -80,7 +80,7 @@ def use(contender: str) -> None:
 
 
 def measure(batch: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Title -> contender -> least milliseconds."""
+    """Return {title: {contender: minimum in milliseconds}}."""
     table: dict[str, dict[str, float]] = {}
     for title, (theirs, ours) in pieces(batch).items():
         best = table[title] = {}

@@ -13,7 +13,7 @@ Sample = Callable[[], dict[str, float]]
 
 
 def _forward_and_backward(program, inputs, gradient, calls=1) -> Sample:
-    """Time tracing `program(*inputs)` with a gradient for every input, and running it backward."""
+    """Time tracing `program(*inputs)` with gradients for all inputs, and its backward pass."""
     from autograd import make_vjp
 
     # With a tuple of argument numbers the inputs are traced as one boxed tuple, as grad(f, (0, 1)) does.

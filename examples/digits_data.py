@@ -1,4 +1,4 @@
-"""Handwritten digits for train_digits.py: where the images come from, checked before anything trusts them.
+"""Handwritten digits for train_digits.py: read the images and check them.
 
 Two sources give the same `Digits`: the 1,797 real 8x8 scans that scikit-learn carries (scaled up to 28x28, a
 fifth held out), and, with a folder given, MNIST's four idx files with MNIST's own split. Whatever is wrong
@@ -31,7 +31,7 @@ class DataError(Exception):
 
 
 class Digits(NamedTuple):
-    """Images are float32 (N, 1, 28, 28) in 0..1, labels int64 (N,) in 0..9."""
+    """Images as float32 (N, 1, 28, 28) in 0..1, labels as int64 (N,) in 0..9."""
 
     name: str
     train_images: np.ndarray
@@ -41,7 +41,7 @@ class Digits(NamedTuple):
 
 
 def load(folder: str | None) -> Digits:
-    """MNIST from the idx files in `folder`, or scikit-learn's digits when it is None. Raises DataError."""
+    """Read MNIST from the idx files in `folder`, or scikit-learn's digits if it is None. Raises DataError."""
     return load_bundled() if folder is None else load_mnist(Path(folder))
 
 
@@ -49,7 +49,7 @@ def load(folder: str | None) -> Digits:
 
 
 def load_bundled() -> Digits:
-    """scikit-learn's digits, scaled up, with the fixed held-out split. Raises DataError."""
+    """Read scikit-learn's digits, scaled up, with a fixed held-out split. Raises DataError."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -72,7 +72,7 @@ def load_bundled() -> Digits:
 
 
 def enlarge(images: np.ndarray) -> np.ndarray:
-    """(N, 8, 8) scans to float32 (N, 1, 28, 28), by separable cubic interpolation."""
+    """Scale (N, 8, 8) scans to float32 (N, 1, 28, 28), by separable cubic interpolation."""
     weights = _cubic_weights(images.shape[-1], SIDE)
     large = np.clip(weights @ images @ weights.T, 0, 1)
     return _with_channel(large.astype(np.float32))
@@ -84,7 +84,7 @@ def _with_channel(images: np.ndarray) -> np.ndarray:
 
 
 def _cubic_weights(size: int, new_size: int) -> np.ndarray:
-    """The (new_size, size) matrix that resamples a line by Keys' cubic kernel (a = -1/2), edges repeated."""
+    """Return the (new_size, size) matrix that resamples a line by Keys' cubic kernel (a = -1/2), edges repeated."""
     centres = (np.arange(new_size) + 0.5) * size / new_size - 0.5
     taps = np.floor(centres).astype(int)[:, None] + np.arange(-1, 3)
     d = np.abs(centres[:, None] - taps)
@@ -95,7 +95,7 @@ def _cubic_weights(size: int, new_size: int) -> np.ndarray:
 
 
 def jitter(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A copy of the (N, 1, 28, 28) batch, each image turned, sheared, scaled and shifted a little."""
+    """Return a copy of the (N, 1, 28, 28) batch, each image slightly rotated, sheared, scaled and shifted."""
     n = len(images)
     angle, shear = rng.uniform(-0.2, 0.2, n), rng.uniform(-0.15, 0.15, n)
     scale, shift = rng.uniform(0.9, 1.1, (2, n)), rng.uniform(-2, 2, (2, n))
@@ -129,7 +129,7 @@ def _bilinear(images: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.nda
 
 
 def load_mnist(folder: Path) -> Digits:
-    """The four idx files of MNIST in `folder`, plain or gzipped. Raises DataError."""
+    """Read the four idx files of MNIST in `folder`, plain or gzipped. Raises DataError."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; --data wants the one that holds MNIST's four idx files")
     paths = {part: _find(folder, name) for part, name in MNIST_FILES.items()}
@@ -170,7 +170,7 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def read_idx(path: Path, ndim: int) -> np.ndarray:
-    """The uint8 array with `ndim` dimensions in one idx file, gzipped or not. Raises DataError."""
+    """Read the uint8 array with `ndim` dimensions of one idx file, gzipped or not. Raises DataError."""
     header_size = 4 + 4 * ndim
     try:
         with _open(path) as file:

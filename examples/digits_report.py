@@ -1,4 +1,4 @@
-"""What train_digits.py leaves behind: the weights and one picture. A file appears whole or not at all."""
+"""The output files of train_digits.py: the weights and one picture. Files are written atomically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutputError(Exception):
 
 
 def make_folder(folder: Path) -> Path:
-    """Make `folder` and see that it can be written to. Raises OutputError."""
+    """Create `folder` and check that it is writable. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def save_weights(path: Path, weights: dict[str, np.ndarray]) -> Path:
-    """Write the arrays by their names as a safetensors file."""
+    """Write named arrays as a safetensors file."""
     from safetensors.numpy import save
 
     return _write(path, save({name: np.ascontiguousarray(array) for name, array in weights.items()}))
@@ -129,7 +129,7 @@ def _running_average(values: np.ndarray) -> np.ndarray:
 
 
 def _sample(predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Indices of the images to show: wrong ones first (up to a row), then right ones, digit after digit."""
+    """Return the indices of the images to show: wrong ones first (up to a row), then correct ones, by digit."""
     wrong = np.flatnonzero(predicted != labels)[:COLUMNS]
     right = np.flatnonzero(predicted == labels)
     rank = np.zeros(len(right), int)  # how many of the same digit came before

@@ -29,7 +29,7 @@ F = torch.nn.functional
 
 
 class DigitNet(nn.Module):
-    """Two convolutions, two linear layers: (N, 1, 28, 28) images to (N, 10) log-probabilities."""
+    """Two convolutions and two linear layers, from (N, 1, 28, 28) images to (N, 10) log-probabilities."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class DigitNet(nn.Module):
 
 
 def train(net, data, args, rng, progress):
-    """Run args.epochs epochs of SGD over the jittered training images. Returns the loss of every step."""
+    """Run args.epochs epochs of SGD over the jittered training images; return the loss of every step."""
     optimizer = torch.optim.SGD(net.parameters(), lr=args.lr, momentum=args.momentum)
     losses = []
     net.train()
@@ -72,7 +72,7 @@ def train(net, data, args, rng, progress):
 
 
 def predict(net, images):
-    """The predicted digit, int64 (N,), for each of the (N, 1, 28, 28) images."""
+    """Return the predicted digit, int64 (N,), of each of the (N, 1, 28, 28) images."""
     net.eval()
     parts = []
     with torch.no_grad():
@@ -83,7 +83,7 @@ def predict(net, images):
 
 
 class Diverged(Exception):
-    """Training left the finite numbers; the message is one line for the user."""
+    """The loss is no longer finite; the message is one line for the user."""
 
 
 def parse_arguments(argv):
@@ -153,7 +153,7 @@ def run(args):
 
 
 def main(argv=None):
-    """Run the program on `argv`. Returns its exit code."""
+    """Run the program on `argv`; return its exit code."""
     args = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed then, too
     try:

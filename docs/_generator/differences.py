@@ -1,4 +1,4 @@
-"""The parts of differences.md that are facts: what is not there, and the misses of the comparison with PyTorch."""
+"""Generate the parts of differences.md that are facts: missing names, and differences from PyTorch in conformance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WANTED = {
 
 
 def is_there(dotted: str) -> bool:
-    """Whether gradloom has a member or module of that name."""
+    """Return whether gradloom has a member or module of that name."""
     place = import_module("gradloom")
     for part in dotted.split("."):
         try:
@@ -39,7 +39,7 @@ def is_there(dotted: str) -> bool:
 
 
 def not_there() -> str:
-    """What is missing, as a list."""
+    """Return the missing names as a list."""
     lines = []
     for what, names in WANTED.items():
         missing = [f"`gradloom.{n}`" for n in names if not is_there(n)]
@@ -49,7 +49,7 @@ def not_there() -> str:
 
 
 def known_misses(root: Path) -> str:
-    """A table of the known misses."""
+    """Return a table of the known differences."""
     kinds = yaml.safe_load((root / MISSES).read_text(encoding="utf-8"))
     rows = ["| name | where | why |", "|---|---|---|"]
     for entries in kinds.values():
@@ -65,7 +65,7 @@ def known_misses(root: Path) -> str:
 
 
 def fill(root: Path, text: str) -> str:
-    """The text of a page with its marks replaced."""
+    """Return the text of a page with its marks replaced."""
     if "<!-- not there yet -->" not in text:
         return text
     return text.replace("<!-- not there yet -->", not_there()).replace("<!-- known misses -->", known_misses(root))

@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: adds the generated pages, and sets the formulas.
+"""Hooks of mkdocs: add the generated pages, and typeset the formulas.
 
 Links from a page to files of the checkout outside docs/ (`../src/gradloom/tensor.py#L12`) work where the repository is
 browsed; on the site they lead to a page that shows the file.
@@ -25,8 +25,8 @@ _made: dict[str, str] = {}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Makes the generated pages, and puts into the navigation what nobody needs to list in mkdocs.yml: the page of each
-    family below that of all operators, and pages of docs/ that are not named there below Tools."""
+    """Make the generated pages, and add pages to the navigation that mkdocs.yml does not list: the page of each family
+    below that of all operators, and other pages of docs/ below Tools."""
     _made.clear()
     _made.update(reference.pages(ROOT))
     _made["notes.md"] = notes.page(ROOT)
@@ -39,7 +39,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _named(nav: object) -> Iterator[str]:
-    """The pages that a navigation names."""
+    """Return the pages that a navigation names."""
     if isinstance(nav, str):
         yield nav
     elif isinstance(nav, list | dict):
@@ -48,7 +48,7 @@ def _named(nav: object) -> Iterator[str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the operator reference, and a page for each file of the checkout that some page links to."""
+    """Add the operator reference, and a page for each file of the checkout that a page links to."""
     made = dict(_made)
     pages = {f.src_uri: f.content_string for f in files.documentation_pages()} | made
     shown = sorted({path for uri, text in pages.items() for path in sources.linked(ROOT, uri, text)})

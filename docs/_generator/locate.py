@@ -1,4 +1,4 @@
-"""Where the functions that the YAML files name are defined, read from the source without importing it."""
+"""Find the definitions of the functions that the YAML files name, without importing them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Place:
-    """A definition: its file, the same from the top of the checkout, its line, its docstring's first paragraph."""
+    """A definition: its file, the path from the top of the checkout, its line, its docstring's first paragraph."""
 
     path: Path
     shown: str
@@ -18,7 +18,7 @@ class Place:
 
 
 class Definitions:
-    """Finds the functions of the library's modules of kernels, formulas and composites."""
+    """Finds functions in the library's kernels, formulas and composites."""
 
     def __init__(self, root: Path, package: Path) -> None:
         self.root, self.package = root, package

@@ -1,4 +1,4 @@
-"""The page of Notes: the explanations in the source that are written once and referred to by name.
+"""The page of Notes: explanations in the source that others refer to by name.
 
 A Note is a line `Note [Name]` with the text below it, in a docstring or in a comment, up to the next Note or its end.
 """
@@ -20,7 +20,7 @@ _START = re.compile(r"^[ \t]*Note \[([^\]]+)\]:?[ \t]*\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Note:
-    """A Note: its name, its text, and where it begins."""
+    """A Note: its name, its text, and its place."""
 
     name: str
     text: str
@@ -29,7 +29,7 @@ class Note:
 
 
 def notes(root: Path) -> list[Note]:
-    """All Notes of the library and of the generator, the core's first."""
+    """Return all Notes of the library and of the generator, the core's first."""
     found = []
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
@@ -40,7 +40,7 @@ def notes(root: Path) -> list[Note]:
 
 
 def _texts(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of every docstring and of every comment of several lines."""
+    """Yield (line, text) of every docstring and of every comment of several lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
             constant = node.body[0].value  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ def _split(text: str, path: str, line: int) -> Iterator[Note]:
 
 
 def page(root: Path) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     parts = [
         "# Notes\n\nWhat has to be explained once is explained in the source, in a *Note* that other places refer "
         "to by name. These are all of them; the link leads to the file. Reading order and reasons are in "
@@ -75,7 +75,7 @@ def page(root: Path) -> str:
 
 
 def _markdown(text: str) -> str:
-    """A docstring's text: its paragraphs, with what is indented as code."""
+    """Return a docstring's paragraphs, with indented text as code."""
     blocks: list[str] = []
     for part in re.split(r"\n\s*\n", text):
         indented = all(line.startswith("    ") for line in part.split("\n"))

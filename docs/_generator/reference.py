@@ -1,4 +1,4 @@
-"""The operator reference: Markdown pages made from the two YAML files by the generator's own model.
+"""The operator reference: Markdown pages made from the two YAML files by the generator's model.
 
     pages = reference.pages(root)          # {'operators/elementwise.md': '...', ..., 'support.md': '...'}
 
@@ -38,7 +38,7 @@ _NEEDS = re.compile(r"\bneeds_(\w+)\b")
 
 @dataclass(frozen=True)
 class Link:
-    """A place in the checkout: shown as `text`, found at a path and line."""
+    """A link to a place in the checkout: its text, path and line."""
 
     text: str
     path: str
@@ -51,7 +51,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula: the inputs or outputs that it is about, its text in derivatives.yaml, and the same as equations."""
+    """A formula: its inputs or outputs, its text in derivatives.yaml, and its equations."""
 
     of: tuple[str, ...]
     source: str
@@ -95,7 +95,7 @@ class Overload:
 
     @property
     def implementation(self) -> str:
-        """What computes it: an array expression, or a link to the function."""
+        """The array expression that computes it, or a link to the function."""
         if self.native.composite is not None:
             module = self.native.composite_module or ""
             return f"{self._function('composite', module, self.native.composite)}, made of other operators"
@@ -117,24 +117,24 @@ class Overload:
 
     @property
     def gradients(self) -> tuple[Formula, ...]:
-        """What gives the gradients of its inputs."""
+        """The formulas of the gradients of its inputs."""
         found = self.info.derivatives if self.info is not None else ()
         return tuple(Formula(d.inputs, d.source, _about(d.inputs, self.equations.backward)) for d in found)
 
     @property
     def tangents(self) -> tuple[Formula, ...]:
-        """What gives the tangents of its results."""
+        """The formulas of the tangents of its results."""
         found = self.info.forward if self.info is not None else ()
         return tuple(Formula(f.outputs, f.source, _about(f.outputs, self.equations.forward)) for f in found)
 
     @property
     def support(self) -> tuple[tuple[str, Fact], ...]:
-        """What it supports: (title, answer)."""
+        """Its support row: (title, answer)."""
         return tuple(support_row(self.name).items())
 
     @property
     def saved(self) -> str:
-        """What its node keeps, as the end of a sentence; empty where that is nothing."""
+        """What its node saves, as the end of a sentence; empty if nothing."""
         known = self.info.saved if self.info is not None else ()
         tensors = [_saved(s) for s in known if s.kind != "value"]
         values = [_saved(s) for s in known if s.kind == "value"]
@@ -143,7 +143,7 @@ class Overload:
 
     @property
     def helpers(self) -> tuple[Link, ...]:
-        """The helpers that its formulas call, with the first line of what they say about themselves."""
+        """The helpers that its formulas call, with the first lines of their docstrings."""
         if self.info is None:
             return ()
         found = []
@@ -154,7 +154,7 @@ class Overload:
 
     @property
     def undifferentiated(self) -> str | None:
-        """Why it has no formulas of its own."""
+        """The reason why it has no formulas of its own."""
         return {
             "composition": "by the operators that it is made of",
             "not_differentiable": "none of its results is differentiable",
@@ -172,7 +172,7 @@ class Operator:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The names under which Python code may reach it and its in-place variant."""
+        """The names of it and its in-place variant in Python."""
         found: dict[str, None] = {}
         for overload in self.overloads:
             for schema in overload.native.schemas:
@@ -195,13 +195,13 @@ class Operator:
         return tuple(name for name in self.candidates if is_reachable(name))
 
     def shares(self, overload: Overload) -> Overload | None:
-        """The overload before this one that has the same formulas, as an in-place operator has its functional one's."""
+        """An earlier overload with the same formulas, such as the functional one of an in-place operator."""
         before = self.overloads[: self.overloads.index(overload)]
         return next((b for b in before if b.node is not None and b.node == overload.node), None)
 
     @property
     def purpose(self) -> str:
-        """A word on operators that no program calls by itself."""
+        """A remark on operators that programs do not call directly."""
         return "" if self.names else "No program calls it by name: formulas, composites and modules do."
 
 
@@ -213,7 +213,7 @@ def _in_module(name: str, module: str | None) -> str:
 
 @functools.cache
 def is_reachable(dotted: str) -> bool:
-    """Whether the library has an object of that name, as a program would reach it."""
+    """Return whether the library has a public object of that name."""
     import gradloom
     import gradloom.nn.functional
 
@@ -232,7 +232,7 @@ def _saved(s: SavedAttribute) -> str:
 
 
 def _spoken(condition: str) -> str:
-    """`needs_self or needs_other`, in words."""
+    """Return a condition such as `needs_self or needs_other` in words."""
     if re.fullmatch(r"needs_\w+( or needs_\w+)*", condition):
         names = " or ".join(f"`{n}`" for n in _NEEDS.findall(condition))
         return f"{names} needs a gradient"
@@ -240,13 +240,13 @@ def _spoken(condition: str) -> str:
 
 
 def code(text: str) -> str:
-    """A code span of one line of text."""
+    """Return a code span of one line of text."""
     text = " ".join(text.split())
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def operators(root: Path) -> tuple[Operator, ...]:
-    """All operators of a checkout, in the order of native_functions.yaml.
+    """Return all operators of a checkout, in the order of native_functions.yaml.
 
     Raises SpecError where the YAML files are wrong.
     """
@@ -267,14 +267,14 @@ def operators(root: Path) -> tuple[Operator, ...]:
 
 
 def _line(lines: dict[str, int], function: NativeFunction, joined: derivatives.Derivatives) -> int | None:
-    """Where the formulas stand: in an entry of its own, or in that of the operator whose entry it shares."""
+    """Return the place of the formulas: its own entry, or that of the operator whose entry it shares."""
     info = joined[function.name].info
     names = [function.name] + ([info.name.partition("(")[0]] if info is not None else [])
     return next((lines[name] for name in names if name in lines), None)
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The text of every page, by its path below docs/."""
+    """Return {path below docs/: text} of every page."""
     found = operators(root)
     families: dict[str, list[Operator]] = {}
     for operator in found:

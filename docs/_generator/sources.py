@@ -1,4 +1,4 @@
-"""Pages that show files of the checkout, for the links that lead to them from docs/ and from the operator reference."""
+"""Pages that show files of the checkout to which docs/ and the operator reference link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FENCED = re.compile(r"^(```+).*?^\1$", re.MULTILINE | re.DOTALL)
 
 
 def target(root: Path, page: str, link: str) -> str | None:
-    """The path in the checkout of a file outside docs/ that a page links to; None for any other link."""
+    """Return the path in the checkout of a linked file outside docs/; None for any other link."""
     if "://" in link or link.startswith(("/", "mailto:")):
         return None
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
@@ -21,7 +21,7 @@ def target(root: Path, page: str, link: str) -> str | None:
 
 
 def linked(root: Path, page: str, text: str) -> Iterator[str]:
-    """The files of the checkout that a page links to."""
+    """Return the files of the checkout that a page links to."""
     for _, link, _ in _LINK.findall(_FENCED.sub("", text)):
         path = target(root, page, link)
         if path is not None and (root / path).is_file():
@@ -29,12 +29,12 @@ def linked(root: Path, page: str, text: str) -> Iterator[str]:
 
 
 def page_of(path: str) -> str:
-    """The page that shows a file."""
+    """Return the path of the page that shows a file."""
     return f"source/{path}.md"
 
 
 def page(root: Path, path: str) -> str:
-    """The page itself: the file with numbered lines, left out of the search."""
+    """Return the page: the file with numbered lines, excluded from the search."""
     text = (root / path).read_text(encoding="utf-8")
     fence = "`" * (3 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
     language = _LANGUAGES.get(Path(path).suffix, "text")
@@ -45,7 +45,7 @@ def page(root: Path, path: str) -> str:
 
 
 def rewrite(root: Path, page: str, text: str) -> str:
-    """The text of a page with its links to files of the checkout turned to the pages that show them.
+    """Return the text of a page with its links to files of the checkout redirected to the pages that show them.
 
     A folder has no such page: of a link to one, the words stay.
     """

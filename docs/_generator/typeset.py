@@ -1,4 +1,4 @@
-"""Sets TeX formulas as MathML while the site is built, so that readers need neither a network nor a script."""
+"""Convert TeX formulas to MathML when the site is built, so that readers need neither a network nor a script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STYLES = {"operatorname": ' mathvariant="normal"', "mathrm": ' mathvariant="nor
 
 
 def formulas(page: str) -> str:
-    """The HTML of a page with its formulas as MathML. The search does not read them.
+    """Return the HTML of a page with its formulas as MathML, excluded from the search.
 
     Raises PluginError, which ends the build, for TeX that is wrong.
     """

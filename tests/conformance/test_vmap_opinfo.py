@@ -48,7 +48,7 @@ REFUSALS = (
     "inplace arithmetic",
     "which all examples share",
     "is not possible because there exists",
-    "another size",
+    "would resize the storage",
     "without out=",
     "Batch norm got a batched",
     "not contiguous has no batching rule",

@@ -19,10 +19,10 @@ def answer(intercepted: Intercepted) -> Any:
         intercepted: the call.
 
     Returns:
-        Its result; NotImplemented if vmap does not apply to it.
+        Its result; NotImplemented if no argument is batched and the operator is not random.
 
     Raises:
-        RuntimeError: for calls that are impossible for a batch.
+        RuntimeError: if the operator cannot be batched.
     """
     wrapper, args = intercepted.wrapper, intercepted.args
     level = innermost(args)
@@ -61,7 +61,7 @@ def answer(intercepted: Intercepted) -> Any:
 
 
 def _unknown(wrapper: Any, args: tuple[Any, ...]) -> Operator:
-    """Return the description of an operator without a rule, which runs for each batch element."""
+    """Describe an operator that is in no table: it is called once per batch element."""
 
     def kind(value: Any) -> str:
         if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""A call of an operator, with its arguments by parameter."""
+"""A call of an operator with batched arguments, and what the table says of the operator."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ TENSOR, OPTIONAL, LIST, OPTIONAL_LIST = "Tensor", "Tensor?", "Tensor[]", "Tensor
 
 
 class Parameter(NamedTuple):
-    """A parameter of an operator; `kind` is '' unless it takes tensors."""
+    """A parameter of an operator; `kind` is '' if it holds no tensors."""
 
     name: str
     kind: str
 
 
 class Operator(NamedTuple):
-    """A wrapper's entry in generated/batching.py.
+    """The row of a wrapper in generated/batching.py.
 
     Attributes:
-        name: of the operator, as `add.Tensor`.
-        rule: the name of its batching rule.
-        arguments: the rule's arguments: names of parameters, or numbers.
-        parameters: those of the wrapper.
-        promotes: the tensor parameters that type promotion brings to one dtype.
-        writes: whether the first argument is written to.
+        name: name of the operator, such as `add.Tensor`.
+        rule: name of its batching rule.
+        arguments: arguments of the rule: names of parameters, or numbers.
+        parameters: parameters of the wrapper.
+        promotes: tensor parameters that type promotion converts to one dtype.
+        writes: whether the operator writes to its first argument.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Operator(NamedTuple):
 
 @lru_cache(4096)  # more than there are wrappers
 def operator_of(wrapper: Any) -> Operator | None:
-    """Return a wrapper's entry; None for one without, such as an operator defined at run time."""
+    """Return a wrapper's row; None if no table has one, as for operators that are made at run time."""
     package, _, family = wrapper.__module__.partition(".variable_type.")
     if not family:
         return None
@@ -84,10 +84,10 @@ class Call:
 
     Attributes:
         wrapper: the generated function.
-        operator: what is known of it.
-        values: the arguments by parameter.
-        rest: what a factory is given after them.
-        level: the innermost level among them.
+        operator: its row of the table.
+        values: parameter -> argument.
+        rest: further arguments of a factory function.
+        level: the innermost level among the arguments.
     """
 
     __slots__ = ("wrapper", "operator", "values", "rest", "level")
@@ -106,7 +106,7 @@ class Call:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The rule's arguments."""
+        """The arguments of the rule."""
         return self.operator.arguments
 
     @property
@@ -129,7 +129,7 @@ class Call:
         return value.__class__ is BatchedTensor and value._batch is self.level
 
     def bare(self, name: str) -> Any:
-        """Return an argument without this level: the physical tensor of a batched one, and any other as it is."""
+        """Return the physical tensor of an argument that is batched at this level; any other argument unchanged."""
         value: Any = self.values.get(name)
         return value._physical if self.is_batched(name) else value
 
@@ -143,15 +143,15 @@ class Call:
         return self.values[name]._array.ndim
 
     def invoke(self, changes: dict[str, Any] | None = None, wrapper: Any = None) -> Any:
-        """Call the operator, or another one that has its parameters, with some of the arguments replaced."""
+        """Call the operator, or another wrapper with the same parameters, with some arguments replaced."""
         values = self.values if changes is None else {**self.values, **changes}
         wrapper = wrapper or self.wrapper
-        if not hasattr(wrapper, "__code__"):  # of a library, called with all arguments by position
+        if not hasattr(wrapper, "__code__"):  # an operator of a library takes all arguments by position
             return wrapper(*values.values(), *self.rest)
         return Intercepted(wrapper, (*values.values(), *self.rest)).plain()
 
     def wrap(self, result: Any) -> Any:
-        """Results on physical tensors as batched tensors of this level."""
+        """Wrap physical results as batched tensors of this level."""
         if isinstance(result, Tensor):
             return batched(result, self.level)
         if isinstance(result, (tuple, list)):
@@ -161,10 +161,8 @@ class Call:
         return result
 
     def promoted(self) -> dict[str, Any]:
-        """Return converted tensors where type promotion would convert those of one batch element.
-
-        Promotion of the physical tensors would differ, because they have one more dimension.
-        """
+        """Return {parameter: converted tensor} by the type promotion of single batch elements. On physical tensors the
+        operator's own promotion would differ: it depends on which tensors are 0-dimensional."""
         names = [n for n in self.operator.promotes if isinstance(self.values.get(n), Tensor)]
         found = [self.values[n] for n in names]
         kinds = {t._array.dtype for t in found}

@@ -1,10 +1,10 @@
-"""Custom autograd Functions within vmap: by their own rule or a generated one.
+"""Custom autograd Functions within vmap: by their own rule, or by a generated one.
 
 Note [Generated rules]
-`generate_vmap_rule = True` declares that forward and backward consist of operators that vmap can batch. Another
-Function then applies it to physical tensors: its forward calls the user's forward on batched tensors, and its backward
-the user's backward. Values on `ctx` are kept without their batch. When they are read they are batched again, at a new
-level of the backward pass, because the vmap has usually returned by then.
+`generate_vmap_rule = True` declares that forward and backward consist of operators that vmap can batch. A second
+Function then takes the physical tensors; its forward and backward call the user's on batched tensors. Values that the
+user saves on `ctx` are stored as physical tensors. Backward batches them again, at a level of its own, because the vmap
+has usually returned by then.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extend
 
 
 class VmapInfo(NamedTuple):
-    """Argument `info` of a `vmap` staticmethod: the number of batch elements, and vmap's randomness."""
+    """The `info` argument of a `vmap` staticmethod: the size of the batch, and vmap's `randomness`."""
 
     batch_size: int
     randomness: str
 
 
 def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
-    """Apply a Function to arguments of which some may be batched.
+    """Apply a Function to arguments that may be batched.
 
     Args:
         function: the Function.
@@ -39,7 +39,7 @@ def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
     Returns:
         Its output; NotImplemented if no argument is batched.
 
-    Raises RuntimeError if the Function does not say how it is batched.
+    Raises RuntimeError if the Function has no vmap rule.
     """
     level = innermost(tree_leaves(args))
     if level is None:
@@ -74,17 +74,17 @@ def _is_at(value: Any, level: Level) -> bool:
 
 
 def _where(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
-    """Return, for each value, whether it is batched at the level; for a list, tuple or dict, one with such bools."""
+    """Return, for each value or tree of values, whether it is batched at the level."""
     return tuple([tree_map(lambda v: _is_at(v, level), value) for value in values])
 
 
 def _unbatched(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
-    """Return the values, and those in lists, tuples and dicts, without the level."""
+    """Replace the values that are batched at the level, also in trees, by their physical tensors."""
     return tuple([tree_map(lambda v: v._physical if _is_at(v, level) else v, value) for value in values])
 
 
 def _batched(values: Iterable[Any], level: Level, where: tuple[Any, ...]) -> list[Any]:
-    """Batch values again: the reverse of `_unbatched`, where `where` is the result of `_where`. None stays None."""
+    """Reverse `_unbatched`, with the result of `_where`; None stays None."""
     found = []
     for value, which in zip(values, where, strict=True):
         if which is True:
@@ -126,12 +126,12 @@ def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) 
 
 
 def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> Any:
-    """Run a call by the function given to register_vmap.
+    """Run a call by the function that was passed to register_vmap.
 
     Args:
-        operator: the library operator, which has the function as `vmap_rule`.
+        operator: the operator's implementation; its `vmap_rule` is the function.
         args: all arguments in the order of the schema.
-        level: that of the innermost vmap that maps one of them.
+        level: the innermost level among them.
     """
     positional, keywords = operator.arguments(args)
 
@@ -147,13 +147,13 @@ def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> An
 
 
 class _Physical(NamedTuple):
-    """Stands for a batched tensor among what a context keeps."""
+    """A batched tensor among the values that a context stores."""
 
     tensor: Tensor
 
 
 class _Context:
-    """The `ctx` that the user's methods see."""
+    """The `ctx` that is passed to the user's methods."""
 
     _outer: Any
     _names: dict[int, Tensor]
@@ -163,34 +163,34 @@ class _Context:
         self.__dict__.update(_outer=outer, _names=names, needs_input_grad=outer.needs_input_grad)
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for backward."""
+        """Save tensors for backward."""
         self.__dict__["_saved"] = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for jvp."""
+        """Save tensors for jvp."""
         self.__dict__["_saved_for_forward"] = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors kept by save_for_backward or save_for_forward."""
+        """The saved tensors."""
         found: tuple[Any, ...] = self.__dict__["_saved"] if "_saved" in self.__dict__ else self._saved_for_forward
         return found
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Inputs that forward has written to."""
+        """Declare inputs that forward modified in place."""
         self._outer.mark_dirty(*[self._names.get(id(t), t) for t in tensors])
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Outputs without gradients."""
+        """Declare outputs that are not differentiable."""
         self._outer.mark_non_differentiable(*[self._names.get(id(t), t) for t in tensors])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Return whether undefined gradients come to backward as zeros."""
+        """Set whether undefined gradients are passed to backward as zeros."""
         self._outer.set_materialize_grads(value)
 
 
 def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
-    """Return the attributes of a context, unbatched at the level."""
+    """Return the attributes of a context, with physical tensors in place of batched ones."""
     return {
         name: tree_map(lambda v: _Physical(v._physical) if _is_at(v, level) else v, value)
         for name, value in values.items()
@@ -199,7 +199,7 @@ def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
 
 
 def _restored(ctx: Any, level: Level) -> _Context:
-    """Return the user's context, with its tensors batched at another level."""
+    """Return the user's context with its tensors batched at another level."""
     found = _Context(ctx, {})
     saved = list(ctx.saved_tensors)
     for name, value in ctx.kept.items():
@@ -210,7 +210,7 @@ def _restored(ctx: Any, level: Level) -> _Context:
 
 
 class _Saved(NamedTuple):
-    """Stands for a tensor that the outer context saves."""
+    """A tensor that the outer context saves, by its position there."""
 
     place: int
     was_batched: bool
@@ -293,7 +293,7 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
 
 
 def _gradient(grad: Any, level: Level, was_batched: Any) -> Any:
-    """Return the gradient of a physical input: that of an input which all batch elements share is the sum of theirs."""
+    """Return the gradient of a physical input; for an input that all batch elements share, the sum over the batch."""
     if grad is None or not isinstance(grad, Tensor):
         return grad
     if was_batched is True:

@@ -1,8 +1,8 @@
-"""autograd.grad within vmap, and for several vectors at once.
+"""autograd.grad within vmap, also for a batch of vectors.
 
-The graph is recorded on physical tensors. So outputs and inputs are taken out of their batches, and the vectors with
-them; what else the vectors are batched over stays, and the gradients with it: that is how `vmap` of a function that
-calls `autograd.grad` on a graph from outside gets a gradient for every vector.
+The graph is recorded on physical tensors. Outputs, inputs and vectors are therefore unwrapped at the levels of the
+output. Levels at which only the vectors are batched stay, and the gradients are batched there: `vmap` of a function
+that calls `autograd.grad` on a graph from outside thus computes one gradient per vector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def any_batched(*groups: Any) -> bool:
-    """Return whether a tensor among these sequences is batched."""
+    """Return whether a tensor in these sequences is batched."""
     return any(t.__class__ is BatchedTensor for group in groups if group is not None for t in group)
 
 
@@ -30,13 +30,13 @@ def grad_of_batched(
     vectors: tuple[Any, ...] | None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """autograd.grad where some of the tensors are batched.
+    """Compute autograd.grad for batched tensors.
 
     Args:
         grad: autograd.grad.
-        outputs, inputs: as for it, as tuples.
+        outputs, inputs: its arguments, as tuples.
         vectors: one for each output, or None.
-        options: what else it is given.
+        options: its further arguments.
     """
     given = (None,) * len(outputs) if vectors is None else vectors
     plain, starts = [], []
@@ -63,16 +63,12 @@ def _bottom(tensor: Any) -> Any:
 
 
 def check_backward() -> None:
-    """Refuse `backward()` within vmap.
-
-    Raises:
-        RuntimeError: always; `.grad` of a tensor outside has no room for a gradient of each batch element.
-    """
+    """Raise RuntimeError for `backward()` within vmap: `.grad` cannot hold one gradient per batch element."""
     if state.batching:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
-            "transforms: within vmap, `.grad` would have to hold a gradient for each example."
+            "transforms: within vmap, `.grad` would have to hold one gradient per batch element."
         )
 
 

@@ -1,4 +1,4 @@
-"""Levels: the vmaps that are running in this thread."""
+"""The levels of the running vmaps of this thread."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Level:
     """One running vmap.
 
     Attributes:
-        number: rises with each vmap, so that it is greater than that of every vmap around it.
-        depth: its nesting depth, from 1.
-        size: the number of batch elements.
+        number: increases with each vmap, so it is greater than that of every vmap around it.
+        depth: nesting depth, from 1.
+        size: size of the batch.
         randomness: 'error', 'different' or 'same'.
-        alive: whether it is still running.
+        alive: whether the vmap is still running.
     """
 
     __slots__ = ("number", "depth", "size", "randomness", "alive")
@@ -35,9 +35,8 @@ class Level:
 
 
 class running:
-    """A `with` block in which a level is the innermost.
-
-    Operators without batched arguments are intercepted, too, because the level decides about random numbers."""
+    """A `with` block in which a level is the innermost. Calls without batched arguments are intercepted, too, because
+    `randomness` applies to random operators."""
 
     __slots__ = ("level", "before")
 
@@ -57,7 +56,7 @@ class running:
 
 
 class below:
-    """A `with` block in which only the vmaps around a level run, as for what a rule of that level calls."""
+    """A `with` block in which only the levels outside a level run, as for the operators that a rule calls."""
 
     __slots__ = ("level", "before")
 

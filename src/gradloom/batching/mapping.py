@@ -1,4 +1,4 @@
-"""vmap: turns a function of one batch element into a function of a batch."""
+"""`vmap`: turn a function of one batch element into a function of a batch."""
 
 from __future__ import annotations
 
@@ -31,26 +31,29 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that calls `func` for all elements of a batch at once.
+    """Return a function that applies `func` to all elements of a batch at once.
 
-    `func` is called once, with tensors of the shape of one batch element; each operator computes all of them.
+    `func` is called once, with tensors that have the shape of one batch element; each operator computes the whole
+    batch.
 
     Args:
-        func: takes and returns Tensors, in any nesting of containers.
-        in_dims: the batch dimension of each input, an int (negative counts from the end), or None for an input that all
-            batch elements share; one for all inputs, or a tuple with the structure of the inputs, in which one value
-            may apply to a whole container. All batch elements share keyword arguments.
-        out_dims: the position of the batch dimension in each output, likewise; None for one that is the same in all.
-        randomness: for operators that draw: 'error', 'different' numbers for each batch element, or the 'same'.
-        chunk_size: number of batch elements computed at once, to save memory; all by default.
+        func: takes and returns Tensors of any dtypes, or nested containers of Tensors.
+        in_dims: batch dimension of each input: an int (negative counts from the end), or None for an input that all
+            elements share. One value for all inputs, or a tuple with the structure of the inputs, in which a value may
+            stand for a whole container. Keyword arguments are shared.
+        out_dims: position of the batch dimension in each output, likewise; None for an output that does not depend on
+            the element.
+        randomness: behaviour of random operators: 'error' raises, 'different' draws different numbers for each
+            element, 'same' draws the same numbers for all.
+        chunk_size: number of elements computed at once, to limit memory; default: all.
 
     Returns:
         A function with the arguments of `func`, whose outputs have one more dimension.
 
     Raises:
-        RuntimeError: for another `randomness`; when called, for anything that depends on the values of one batch
-            element (`item()`, `if x > 0`, boolean masks).
-        ValueError: if in_dims or out_dims do not fit, or the sizes of the batch differ.
+        RuntimeError: for another `randomness`; when called, for code that depends on the values of one element
+            (`item()`, `if x > 0`, boolean masks).
+        ValueError: if in_dims or out_dims do not match the inputs or outputs, or if batch sizes differ.
 
     Example:
         >>> import gradloom as torch
@@ -76,9 +79,9 @@ class _Inputs:
     """The arguments of a call, flattened.
 
     Attributes:
-        leaves, dims: what is passed, and the dimension that runs over the batch elements, None where there is none.
+        leaves, dims: the leaves of the arguments, and the batch dimension of each, or None.
         spec: the structure of (args, kwargs).
-        size: how many batch elements there are.
+        size: size of the batch.
     """
 
     def __init__(self, name: str, in_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -140,7 +143,7 @@ class _Inputs:
 
 
 def _run(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str) -> Any:
-    """Call the function once, for all batch elements."""
+    """Call the function once, with the whole batch."""
     found, dims, spec = _mapped(func, name, inputs, leaves, size, out_dims, randomness)
     return tree_unflatten([_at(leaf, dim) for leaf, dim in zip(found, dims, strict=True)], spec)
 
@@ -148,7 +151,7 @@ def _run(func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, ou
 def _mapped(
     func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str
 ) -> tuple[list[Any], list[int | None], TreeSpec]:
-    """Return the outputs with the batch elements along dimension 0, where they are to be put, and the structure."""
+    """Return the outputs with the batch as dimension 0, the dimensions to move it to, and the structure."""
     register(VMAP, answer)
     with running(Level(size, randomness)) as level:
         given = [
@@ -186,7 +189,7 @@ def _is_dims(value: Any) -> bool:
 
 
 def _unwrapped(name: str, leaf: Any, dim: int | None, level: Level) -> Any:
-    """Return an output without the level, the batch elements along dimension 0."""
+    """Return an output's physical tensor, with the batch as dimension 0."""
     own = leaf.__class__ is BatchedTensor and leaf._batch is level
     if dim is None:
         if own:
@@ -207,7 +210,7 @@ def _at(leaf: Any, dim: int | None) -> Any:
 
 
 def _in_chunks(func: Any, name: str, inputs: _Inputs, out_dims: Any, randomness: str, chunk_size: int) -> Any:
-    """Several calls, each with some of the batch elements."""
+    """Call the function several times, each time with a part of the batch."""
     parts: list[list[Any]] = []
     generator = None
     if randomness == "same":

@@ -1,4 +1,4 @@
-"""BatchedTensor: one element of a batch, for all of them. See Note [Batching]."""
+"""BatchedTensor: a tensor that stands for one element of a batch. See Note [Batching]."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ new = object.__new__
 
 ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
-    "Tensor: every example has a value of its own. Please try to rewrite what you're doing with other operations."
+    "Tensor: each batch element has its own value. Please try to rewrite what you're doing with other operations."
 )
 CONTROL_FLOW = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-    "support that: the examples of the batch may go different ways, but the function runs once. "
-    "`torch.where` computes both ways and chooses for each example."
+    "support that: the batch elements may take different branches, but the function runs once. "
+    "`torch.where` computes both branches and selects per element."
 )
 STORAGE = (
     "Cannot access data pointer of Tensor that doesn't have storage: within vmap, a tensor stands for the "
-    "examples of a batch."
+    "elements of a batch."
 )
 
 
-class _OfOneExample(Metadata):
-    """Metadata of one batch element."""
+class _ElementMetadata(Metadata):
+    """The metadata of the array of one batch element."""
 
     __slots__ = ()
     message = ITEM
 
 
 class BatchedTensor(Tensor):
-    """One batch element, for all of them at once; made by vmap only."""
+    """One batch element, standing for all elements of the batch; made by vmap only."""
 
     __module__ = "gradloom.func"
     __torch_function__ = disabled_torch_function
@@ -53,7 +53,7 @@ class BatchedTensor(Tensor):
     def _operand(self) -> Any:  # type: ignore[override]
         return operand_of(self)
 
-    # --- autograd: all of it is the physical tensor's -------------------------------------------------------------
+    # --- autograd: delegated to the physical tensor ---------------------------------------------------------------
 
     @property
     def _edge(self) -> Any:  # type: ignore[override]
@@ -95,38 +95,34 @@ class BatchedTensor(Tensor):
         self._physical.requires_grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> BatchedTensor:
-        """Set requires_grad of a leaf in place.
-
-        Args:
-            requires_grad: what it is to be.
-        """
+        """Set requires_grad of the physical tensor, a leaf."""
         self._physical.requires_grad_(requires_grad)
         return self
 
     @property
     def grad_fn(self) -> Any:
-        """The node of the operation that made the physical tensor; None for leaves."""
+        """The node that made the physical tensor; None for leaves."""
         return self._physical.grad_fn
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operation made the physical tensor."""
+        """Whether the physical tensor is a leaf."""
         return self._physical.is_leaf
 
     @property
     def output_nr(self) -> int:
-        """The output number of the physical tensor."""
+        """The physical tensor's output number."""
         return self._physical.output_nr
 
     @property  # type: ignore[misc]
     def grad(self) -> Tensor | None:
-        """The gradient that backward added up in the physical tensor, if that is of this level."""
+        """The physical tensor's gradient, batched at this level."""
         found = self._physical.grad
         return None if found is None else batched(found, self._batch)
 
     @property  # type: ignore[misc]
     def data(self) -> NoReturn:  # type: ignore[override]
-        """Not within vmap."""
+        """Raise RuntimeError: not available within vmap."""
         raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach() instead")
 
     def _detached_alias(self) -> Tensor:
@@ -137,28 +133,28 @@ class BatchedTensor(Tensor):
         return batched(physical, self._batch)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
-        """Call `hook(grad)` with this tensor's gradient, batched as it is, when it is computed.
+        """Call `hook(grad)` with this tensor's gradient, batched like the tensor, when it is computed.
 
         Args:
-            hook: returns None, or the gradient to go on with.
+            hook: returns None, or a replacement for the gradient.
         """
         size, randomness = self._batch.size, self._batch.randomness
 
         def on_physical(grad: Tensor) -> Tensor | None:
-            with running(Level(size, randomness)) as level:  # the vmap itself has mostly returned by then
+            with running(Level(size, randomness)) as level:  # the vmap itself has usually returned by then
                 found = hook(batched(grad, level))
                 return None if found is None else physical_at(found, level)
 
         return self._physical.register_hook(on_physical)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of the physical tensor."""
+        """Retain the gradient of the physical tensor."""
         self._physical.retain_grad()
 
-    # --- what needs the values ------------------------------------------------------------------------------------
+    # --- access to values -----------------------------------------------------------------------------------------
 
     def item(self) -> NoReturn:
-        """Not within vmap: every batch element has a value of its own."""
+        """Raise RuntimeError: each batch element has its own value."""
         raise RuntimeError(ITEM)
 
     def __index__(self) -> NoReturn:
@@ -171,42 +167,38 @@ class BatchedTensor(Tensor):
         raise RuntimeError(ITEM)
 
     def tolist(self) -> NoReturn:
-        """Not within vmap: there is no array of one batch element."""
+        """Raise RuntimeError: there is no array of one batch element."""
         raise RuntimeError(STORAGE)
 
     def numpy(self, *, force: bool = False) -> NoReturn:
-        """Not within vmap: there is no array of one batch element.
-
-        Args:
-            force: has no effect.
-        """
+        """Raise RuntimeError: there is no array of one batch element."""
         raise RuntimeError(STORAGE)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise RuntimeError(STORAGE)
 
     def is_conj(self) -> bool:
-        """Return whether the values are the conjugates of those in memory."""
+        """Return whether the conjugate bit is set."""
         return self._physical.is_conj()
 
     def is_neg(self) -> bool:
-        """Return whether the values are the negatives of those in memory."""
+        """Return whether the negative bit is set."""
         return self._physical.is_neg()
 
     def data_ptr(self) -> NoReturn:
-        """Not within vmap: there is no memory of one batch element."""
+        """Raise RuntimeError: there is no storage of one batch element."""
         raise RuntimeError(STORAGE)
 
     def untyped_storage(self) -> NoReturn:
-        """Not within vmap: there is no memory of one batch element."""
+        """Raise RuntimeError: there is no storage of one batch element."""
         raise RuntimeError(STORAGE)
 
     def storage(self) -> NoReturn:
-        """Not within vmap: there is no memory of one batch element."""
+        """Raise RuntimeError: there is no storage of one batch element."""
         raise RuntimeError(STORAGE)
 
     def storage_offset(self) -> int:
-        """Elements between the start of the storage and the first element of the first batch element."""
+        """Return the physical tensor's storage offset, in elements."""
         return self._physical.storage_offset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -222,19 +214,19 @@ class BatchedTensor(Tensor):
 
 
 def batched(physical: Tensor, level: Level) -> BatchedTensor:
-    """Return the batch elements of a level that lie along dimension 0 of a tensor."""
+    """Make a batched tensor: dimension 0 of `physical` is the batch of a level."""
     array = physical._array
     out = new(BatchedTensor)
-    out._array = _OfOneExample(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    out._array = _ElementMetadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
     out._physical = physical
     out._batch = level
     return out
 
 
 def refresh(tensor: BatchedTensor) -> BatchedTensor:
-    """Look again at the physical tensor, which an operator gave another shape in place."""
+    """Update the metadata after an operator changed the physical tensor's shape in place."""
     array = tensor._physical._array
-    tensor._array = _OfOneExample(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    tensor._array = _ElementMetadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
     if tensor._physical.__class__ is BatchedTensor:
         refresh(tensor._physical)
     return tensor
@@ -246,7 +238,7 @@ def is_batched(value: Any, level: Level | None = None) -> bool:
 
 
 def expanded(tensor: Tensor, level: Level) -> Tensor:
-    """Return a physical tensor in which every batch element is `tensor`: a view."""
+    """Return a view of `tensor`, expanded to a physical tensor of the level."""
     return ops.expand(ops.unsqueeze(tensor, 0), (level.size, *tensor._array.shape))
 
 
@@ -262,7 +254,7 @@ def physical_at(tensor: Tensor, level: Level) -> Tensor:
 
 
 def batched_at(tensor: Tensor, levels: Sequence[Level]) -> Tensor:
-    """Return the tensor batched at each of `levels`, outermost first, of which it has some already and no others."""
+    """Return the tensor batched at each of `levels`, outermost first; it must not be batched at others."""
     if not levels:
         return tensor
     *outer, inner = levels
@@ -282,7 +274,7 @@ def levels_of(tensor: Any) -> list[Level]:
 
 
 def innermost(values: Any, found: Level | None = None) -> Level | None:
-    """Return the innermost level among values, and those in lists; `found` if that is further inside."""
+    """Return the innermost of `found` and the levels of the values, also those in lists."""
     for value in values:
         cls = value.__class__
         if cls is BatchedTensor:
@@ -294,10 +286,8 @@ def innermost(values: Any, found: Level | None = None) -> Level | None:
 
 
 def without(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """Return the tensor with its batches at `levels`, all of which it has, as first dimensions, outermost first.
-
-    It stays batched at others.
-    """
+    """Return the tensor with its batches at `levels`, all of which it has, as leading dimensions, outermost first; it
+    stays batched at other levels."""
     if tensor.__class__ is not BatchedTensor or not levels:
         return tensor
     own, physical = tensor._batch, tensor._physical
@@ -308,7 +298,7 @@ def without(tensor: Tensor, levels: list[Level]) -> Tensor:
 
 
 def within(tensor: Tensor, levels: list[Level]) -> Tensor:
-    """Return the reverse of `without`: the first dimensions of a tensor become its batches at `levels`."""
+    """Reverse `without`: make the leading dimensions of a tensor its batches at `levels`."""
     if not levels:
         return tensor
     if tensor.__class__ is BatchedTensor and levels[-1] < tensor._batch:

@@ -19,7 +19,7 @@ from ..dispatch import _operators as ops
 from ..dispatch.state import state
 from ..utils._pytree import tree_flatten, tree_map_only
 from ._arguments import output_tensors, without_aux
-from ._level import Level, each_example_s_own, filled
+from ._level import Level, batched_at_open_levels, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def _checked(primals, tangents):
 
 def _by_dual_numbers(func, points, vectors, spec, has_aux, strict):
     with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(each_example_s_own(p), v) for p, v in zip(points, vectors, strict=True)]
+        duals = [forward_ad.make_dual(batched_at_open_levels(p), v) for p, v in zip(points, vectors, strict=True)]
         output, aux = without_aux(func(*spec.unflatten(duals)), has_aux, _JVP)
         outputs, output_spec = output_tensors(output, _JVP)
         pairs = [forward_ad.unpack_dual(tensor) for tensor in outputs]

@@ -78,7 +78,7 @@ class Level:
         """
         if not isinstance(argument, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(argument)}")
-        argument = each_example_s_own(argument)
+        argument = batched_at_open_levels(argument)
         if self.records_outside and argument.requires_grad:
             found = ops.view_as(argument, argument)
             seen = bottom(found)
@@ -189,7 +189,7 @@ class Level:
         return found
 
 
-def each_example_s_own(tensor: Tensor) -> Tensor:
+def batched_at_open_levels(tensor: Tensor) -> Tensor:
     """Return the tensor batched at every running vmap, except those over unit vectors (Note [Unit vectors])."""
     if not state.batching:
         return tensor

@@ -1,26 +1,26 @@
 """The batching rules.
 
 Note [Batching rules]
-A rule gets a `Call` and returns the operator's result, batched at the call's level. It calls differentiable operators
-on physical tensors, whose dimension 0 is the batch. The rules of native_functions.yaml:
+A rule takes a `Call` and returns the operator's result, batched at the call's level. It computes nothing itself: it
+calls differentiable operators on physical tensors, whose dimension 0 is the batch. The rules of native_functions.yaml:
 
-    pointwise       operands are aligned from the right, as broadcasting does with single batch elements
+    pointwise       aligns operands from the right, as broadcasting does for single batch elements
     aligned         the same for operators that broadcast all but their last dimensions
-    reduction       over the named dimensions, or over all but the batch
-    whole(f)        over all dimensions: the operator f over the one that they are flattened to
-    dims(a, b)      works on any tensor with leading dimensions; arguments a and b number dimensions
-    inserted(a)     the same, where a may number a dimension that the operator adds
-    sizes(s, d)     s is the size of the whole tensor (the batch is added to it), d numbers dimensions of that
-    fold(n)         works on items of n dimensions and on batches of them: the batch becomes part of that
+    reduction       reduces the named dimensions, or all but the batch
+    whole(f)        flattens all dimensions and calls the operator f over that one
+    dims(a, b)      accepts any leading dimensions; a and b are dimension arguments
+    inserted(a)     the same, where a numbers a dimension of the result
+    sizes(s, d)     s is the size of the whole tensor, to which the batch is added; d numbers its dimensions
+    fold(n)         accepts items of n dimensions and batches of them; vmap's batch is folded into that batch
     loss, loss_backward     pointwise, then a mean or a sum over each batch element
     composite       the operators that it calls are batched
-    write(f)        in place: the result of f, copied
-    random          by vmap's randomness
-    dynamic         refused: results would have different shapes
-    loop            one batch element after the other, with a warning
+    write(f)        in place: copies the result of f
+    random          follows vmap's `randomness`
+    dynamic         raises: the shape of the result depends on values
+    loop            calls the operator once per batch element, with a warning
     family.name     a function in this folder
 
-A rule passes arguments that it does not support to `loop`.
+A rule calls `loop` for arguments that it does not support.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ._loop import loop
 
 
 class _Rules(dict[str, Callable[[Call], Any]]):
-    """Rules by name; those of families are imported on first use."""
+    """Rules by name; the modules of families are imported on first use."""
 
     def __missing__(self, name: str) -> Callable[[Call], Any]:
         from importlib import import_module

@@ -11,11 +11,11 @@ from ..call import Call
 from ..levels import Level
 from ..tensor import BatchedTensor, innermost, physical_at
 
-_warned: set[str] = set()  # names of operators, of which there are finitely many
+_warned: set[str] = set()  # names of operators; bounded by their number
 
 
 def loop(call: Call) -> Any:
-    """Call the operator for one batch element after the other and stack the results."""
+    """Call the operator once per batch element and stack the results."""
     name, level = call.operator.name, call.level
     if call.operator.writes and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(name))
@@ -23,21 +23,21 @@ def loop(call: Call) -> Any:
         _warned.add(name)
         warnings.warn(
             "There is a performance drop because we have not yet implemented the batching rule for "
-            f"{name}: within vmap it is called for one example after the other.",
+            f"{name}: within vmap it is called once per batch element.",
             stacklevel=5,
         )
     if not level.size:
         raise RuntimeError(
-            f"vmap: {name} has no batching rule, so that its result for a batch of no examples has no shape"
+            f"vmap: {name} has no batching rule, so the shape of its result for an empty batch is unknown"
         )
-    results = [call.invoke(_example(call, i)) for i in range(level.size)]
+    results = [call.invoke(_element(call, i)) for i in range(level.size)]
     if call.operator.writes:
         return call.values[call.first]
     return _stacked(call, results)
 
 
-def _example(call: Call, i: int) -> dict[str, Any]:
-    """Return the arguments of batch element `i`, of those that are batched."""
+def _element(call: Call, i: int) -> dict[str, Any]:
+    """Return the batched arguments of batch element `i`."""
 
     def pick(value: Any) -> Any:
         if value.__class__ is BatchedTensor and innermost((value,)) is call.level:
@@ -66,7 +66,7 @@ def _stacked(call: Call, results: list) -> Any:
         return None
     raise RuntimeError(
         f"vmap: {call.operator.name} gives a {type(first).__name__} that depends on the values of a "
-        "tensor, of which every example has others"
+        "tensor, which differ between the batch elements"
     )
 
 
@@ -81,5 +81,5 @@ def unbatched_write(name: str) -> str:
 
 
 def shares(values: Any, level: Level) -> list:
-    """Physical tensors of a list, expanded where an element is not batched."""
+    """Return the physical tensors of a list, expanded if a tensor is not batched."""
     return [None if v is None else physical_at(v, level) for v in values]

@@ -1,4 +1,4 @@
-"""Rules of convolutions: batch elements become more of the batch, or, where weights differ, groups of channels."""
+"""Rules of convolutions: vmap's batch is folded into the images, or into groups of channels if weights differ."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ...dispatch import _operators as ops
 from ..call import Call
 
 
-def _channels(tensor: Tensor) -> Tensor:
+def as_channels(tensor: Tensor) -> Tensor:
     """(B, N, C, ...) as (N, B * C, ...)."""
     return ops.flatten(ops.movedim(tensor, 0, 1), 1, 2)
 
 
-def _examples(tensor: Tensor, size: int) -> Tensor:
+def from_channels(tensor: Tensor, size: int) -> Tensor:
     """(N, B * C, ...) as (B, N, C, ...)."""
     return ops.movedim(ops.unflatten(tensor, 1, (size, tensor._array.shape[1] // size if size else 0)), 1, 0)
 
 
 def convolution(call: Call) -> Any:
-    """Batch a convolution: as more images if the weight is shared, as more groups if the weight is batched."""
+    """Fold the batch into the images if the weight is shared; else give each batch element its own groups."""
     size = call.size
     x = call.physical("input")
     bias = call["bias"]
@@ -31,8 +31,8 @@ def convolution(call: Call) -> Any:
         found = ops.unflatten(call.invoke({**changes, "input": ops.flatten(x, 0, 1)}), 0, (size, count))
     else:
         weight = ops.flatten(call.physical("weight"), 0, 1)
-        found = call.invoke({**changes, "input": _channels(x), "weight": weight, "groups": size * call["groups"]})
-        found = _examples(found, size)
+        found = call.invoke({**changes, "input": as_channels(x), "weight": weight, "groups": size * call["groups"]})
+        found = from_channels(found, size)
     if separate:
         row = call.physical("bias")
         found = found + ops.reshape(row, (size, 1, row._array.shape[1], *(1,) * (found._array.ndim - 3)))
@@ -40,7 +40,7 @@ def convolution(call: Call) -> Any:
 
 
 def convolution_backward(call: Call) -> Any:
-    """Return the three gradients. The input's alone folds batch elements into the images if the weight is shared."""
+    """Compute the three gradients. That of the input folds the batch into the images if the weight is shared."""
     size, mask = call.size, tuple(call["output_mask"])
     grad, x = call.physical("grad_output"), call.physical("input")
     of_input = of_weight = of_bias = None
@@ -61,8 +61,8 @@ def convolution_backward(call: Call) -> Any:
         weight = call.physical("weight")
         found = call.invoke(
             {
-                "grad_output": _channels(grad),
-                "input": _channels(x),
+                "grad_output": as_channels(grad),
+                "input": as_channels(x),
                 "weight": ops.flatten(weight, 0, 1),
                 "groups": size * call["groups"],
                 "bias_sizes": None,
@@ -70,7 +70,7 @@ def convolution_backward(call: Call) -> Any:
             }
         )
         if mask[0]:
-            of_input = _examples(found[0], size)
+            of_input = from_channels(found[0], size)
         if mask[1]:
             of_weight = ops.unflatten(found[1], 0, (size, weight._array.shape[1]))
     return call.wrap((of_input, of_weight, of_bias))

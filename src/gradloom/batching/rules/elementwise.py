@@ -10,7 +10,7 @@ from .general import pointwise, written
 
 
 def fill(call: Call) -> Any:
-    """Fill with a tensor of one element, which may be batched."""
+    """Fill with a 0-dimensional tensor, which may be batched."""
     written(call)
     if not call.is_batched("value"):
         return pointwise(call)

@@ -14,10 +14,10 @@ from ._loop import loop, unbatched_write
 
 
 def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
-    """Return a view in which each batch element has `rank` dimensions: with dimensions of size 1 inserted.
+    """Return a view in which each batch element has `rank` dimensions; the new ones have size 1.
 
     Args:
-        at: the position of the inserted dimensions.
+        at: position of the new dimensions; 1 is directly after the batch.
     """
     missing = rank + 1 - physical._array.ndim
     for _ in range(missing):
@@ -26,7 +26,7 @@ def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
 
 
 def shifted(dim: Any, rank: int) -> Any:
-    """Return the dimension (or tuple of them) of the physical tensor that is dimension `dim` of a batch element.
+    """Return the physical dimension, or tuple of dimensions, of dimension `dim` of a batch element.
 
     Raises:
         IndexError: if a batch element has no such dimension.
@@ -42,7 +42,7 @@ def shifted(dim: Any, rank: int) -> Any:
 
 
 def written(call: Call) -> None:
-    """Refuse a write of batched values into a tensor that all batch elements share."""
+    """Raise RuntimeError for a write of batched values into a tensor that all batch elements share."""
     if call.operator.writes and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(call.operator.name))
 
@@ -51,10 +51,8 @@ def written(call: Call) -> None:
 
 
 def align(call: Call) -> dict[str, Tensor]:
-    """Return the physical tensor arguments, padded so that broadcasting pairs the dimensions of their batch elements.
-
-    They have one dtype where type promotion would convert them.
-    """
+    """Return the physical tensor arguments, padded so that they broadcast like single batch elements, and converted to
+    one dtype if the operator promotes types."""
     call.values.update(call.promoted())
     names = call.tensors
     rank = max([call.rank(n) for n in names])
@@ -68,7 +66,7 @@ def pointwise(call: Call) -> Any:
 
 
 def aligned(call: Call) -> Any:
-    """Operators that broadcast leading dimensions: operands get the same number of them."""
+    """Operators that broadcast leading dimensions: give all operands the same number of dimensions."""
     call.values.update(call.promoted())
     rank = max([call.rank(n) for n in call.tensors])
     return call.wrap(call.invoke({n: padded(call.physical(n), rank) for n in call.tensors}))
@@ -78,7 +76,7 @@ def aligned(call: Call) -> Any:
 
 
 def reduction(call: Call) -> Any:
-    """Return the first argument names the parameter with the dimensions; `[]` after it says that it takes several."""
+    """The rule's argument names the parameter with the dimensions; `[]` after it means that it takes several."""
     name = call.arguments[0].removesuffix("[]")
     several = name != call.arguments[0]
     x, rank, dim = call.physical(call.first), call.rank(call.first), call[name]
@@ -104,7 +102,7 @@ def _without_keepdim(call: Call, changes: dict) -> dict:
 
 
 def _each(found: Any, function: Any) -> Any:
-    """Return a function of each tensor of a result."""
+    """Apply a function to each tensor of a result."""
     if isinstance(found, Tensor):
         return function(found)
     if isinstance(found, (tuple, list)):
@@ -115,10 +113,8 @@ def _each(found: Any, function: Any) -> Any:
 
 
 def whole(call: Call) -> Any:
-    """Batch a reduction over all dimensions: the named operator, over the dimension that they are flattened to.
-
-    That operator takes the input, numbers, the dimension, and keyword arguments.
-    """
+    """A reduction over all dimensions: flatten them and call the named operator over that dimension. It takes the
+    input, further numbers, the dimension, and keyword arguments."""
     x, rank = call.physical(call.first), call.rank(call.first)
     x = ops.flatten(x, 1, -1) if rank else ops.unsqueeze(x, 1)
     function = getattr(ops, call.arguments[0])
@@ -140,8 +136,8 @@ def inserted(call: Call) -> Any:
 
 
 def _leading(call: Call, more: int, rank: int) -> Any:
-    """Every tensor gets the batch, and the arguments that the rule names are dimensions after it. Examples without
-    dimensions are given one for the time of the call, where a dimension is named."""
+    """Call the operator on physical tensors, with the named dimension arguments shifted. 0-dimensional batch elements
+    get a temporary dimension if a dimension is named."""
     written(call)
     call.values.update(call.promoted())
     scalar = not rank + more and bool(call.arguments)
@@ -169,7 +165,7 @@ def _without_last(result: Tensor) -> Tensor:
 
 
 def sizes(call: Call) -> Any:
-    """Return the first argument that the rule names is the size of a tensor, the others are dimensions of that."""
+    """The rule's first argument names the size of a tensor, the others name dimensions of it."""
     name, *rest = call.arguments
     size = tuple(call[name])
     rank = len(size)
@@ -188,7 +184,7 @@ def sizes(call: Call) -> Any:
 
 
 def fold(call: Call) -> Any:
-    """Items have as many dimensions as the rule says; a call gets one of them, or a batch."""
+    """The rule's argument is the number of dimensions of an item; the call has one item, or a batch of items."""
     item = int(call.arguments[0])
     changes, outer = {}, None
     for n in call.tensors:
@@ -196,7 +192,7 @@ def fold(call: Call) -> Any:
         if call.rank(n) > item:
             outer = call.rank(n) - item
             if outer > 1:
-                call.invoke({m: ops.select_int(call.physical(m), 0, 0) for m in call.tensors})  # to be refused
+                call.invoke({m: ops.select_int(call.physical(m), 0, 0) for m in call.tensors})  # raises
                 return loop(call)
             count = physical._array.shape[1]
             physical = ops.flatten(physical, 0, 1)
@@ -227,7 +223,7 @@ def loss(call: Call) -> Any:
 
 
 def loss_backward(call: Call) -> Any:
-    """Batch the derivative of a loss with respect to every element, times the gradient of the reduced loss."""
+    """Derivatives of elementwise losses: elementwise, times the gradient of the reduced loss."""
     how = call.values.get("reduction", MEAN)
     shapes = [call.values[n]._array.shape for n in call.tensors[1:]]
     found = call.invoke({**align(call), "reduction": NONE})
@@ -245,7 +241,7 @@ def loss_backward(call: Call) -> Any:
 
 
 def write(call: Call) -> Any:
-    """Batch an in-place operator: copy the result of the named operator into the first argument."""
+    """In place: copy the result of the named operator into the first argument."""
     written(call)
     function = getattr(import_module(call.wrapper.__module__), call.arguments[0])
     return ops.copy_(call.values[call.first], call.invoke(wrapper=function))
@@ -254,6 +250,6 @@ def write(call: Call) -> Any:
 def dynamic(call: Call) -> NoReturn:
     raise RuntimeError(
         "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
-        f"over {call.operator.name}, whose result would have another shape for every example. "
-        "`torch.where` and masks multiplied in keep the shape."
+        f"over {call.operator.name}, whose result would have a different shape for each batch element. "
+        "`torch.where` and multiplication by a mask keep the shape."
     )

@@ -1,4 +1,4 @@
-"""Rules of indexing: the batch is one more index where indices differ between batch elements."""
+"""Rules of indexing: if indices are batched, the batch is one more index."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from .general import dynamic, padded, shifted
 
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
-    "with a boolean mask: every example would have a result of another shape. `torch.where(mask, x, other)` keeps "
-    "the shape."
+    "with a boolean mask: each batch element would have a result of a different shape. `torch.where(mask, x, other)` "
+    "keeps the shape."
 )
 
 
 def _examples(call: Call, rank: int) -> Tensor:
-    """Return the numbers of the batch elements, to index dimension 0 together with indices of `rank` dimensions."""
+    """Return arange(batch size), shaped to index dimension 0 together with indices of `rank` dimensions."""
     return ops.reshape(ops.arange(call.size), (call.size, *(1,) * rank))
 
 
 class _Indices:
-    """The indices of a call, made ready for physical tensors.
+    """The indices of a call, prepared for physical tensors.
 
     Attributes:
         batched: whether one of them is batched at this level.
         places: the dimensions of a batch element that are indexed.
-        rank: that of the indices together.
-        together: whether the indexed dimensions lie side by side, so that their result stays there.
+        rank: number of dimensions of the broadcast indices.
+        together: whether the indexed dimensions are adjacent, so that the result's index dimensions replace them.
     """
 
     def __init__(self, call: Call, indices: Any) -> None:
@@ -46,10 +46,10 @@ class _Indices:
         self.together = self.places == list(range(self.places[0], self.places[-1] + 1)) if given else True
 
     def _numbers(self, index: Any) -> Any:
-        """Return an index without masks.
+        """Return an index unchanged.
 
         Raises:
-            RuntimeError: for a batched mask, which selects another number of elements in each batch element.
+            RuntimeError: for a batched mask, which selects a different number of entries per batch element.
         """
         if index is None or index._array.dtype.kind != "b" and index._array.dtype.name != "uint8":
             return index
@@ -62,7 +62,7 @@ class _Indices:
         return any(i is not None and i._array.dtype.kind in "b" for i in self.indices)
 
     def bare(self) -> list:
-        """Return the indices for tensors whose batch is indexed, too; of one number of dimensions."""
+        """Return the physical indices, all of one number of dimensions, to be used with an index of the batch."""
         found = []
         for d in self.places:
             index = self.indices[d]
@@ -73,16 +73,16 @@ class _Indices:
         return found
 
     def front(self, tensor: Tensor) -> Tensor:
-        """Return a view of a physical tensor with the indexed dimensions after the batch."""
+        """Return a view of a physical tensor with the indexed dimensions directly after the batch."""
         others = [d + 1 for d in range(tensor._array.ndim - 1) if d not in self.places]
         return ops.permute(tensor, (0, *[d + 1 for d in self.places], *others))
 
     def where(self) -> int:
-        """Before which of the other dimensions the result of the indices stands."""
+        """Return the position of the result's index dimensions among the other dimensions."""
         return self.places[0] if self.together else 0
 
     def moved(self, found: Tensor, back: bool = False) -> Tensor:
-        """Return the dimensions of the indices, from after the batch to where they belong (or back)."""
+        """Move the index dimensions from directly after the batch to their position (or back)."""
         at = self.where()
         if not at or not self.rank:
             return found
@@ -108,7 +108,7 @@ def index(call: Call) -> Any:
 
 
 def _index_examples(call: Call, indices: _Indices, x: Tensor) -> Tensor:
-    """Return the same indices in every batch element."""
+    """Apply shared indices to all batch elements."""
     found = call.invoke({call.first: x, "indices": (None, *indices.indices)})
     if indices.together or not indices.rank and not indices.masks:
         return found
@@ -117,7 +117,7 @@ def _index_examples(call: Call, indices: _Indices, x: Tensor) -> Tensor:
 
 
 def _width(index: Tensor) -> int:
-    """Return the number of dimensions that an index covers."""
+    """Return the number of dimensions that an index consumes."""
     return index._array.ndim if index._array.dtype.kind == "b" else 1
 
 
@@ -149,7 +149,7 @@ def index_put(call: Call) -> Any:
 
 
 def _put_masked(call: Call, indices: _Indices) -> Any:
-    """Write by masks that all batch elements share: the batch dimension is a slice of the index."""
+    """Handle shared masks: the batch is indexed by a full slice."""
     if indices.batched or not indices.together:
         return loop(call)
     values = call["values"]
@@ -163,7 +163,7 @@ def _put_masked(call: Call, indices: _Indices) -> Any:
 
 
 def masked_fill(call: Call) -> Any:
-    """Batch masked_fill with a value that is a tensor of one element."""
+    """Handle a value that is a batched 0-dimensional tensor."""
     if not call.is_batched("value"):
         from .general import pointwise
 
@@ -195,9 +195,8 @@ def index_select(call: Call) -> Any:
 
 
 def along(call: Call) -> Any:
-    """Batch index_add and similar operators of (self, dim, index, source).
-
-    The batch elements become parts of one long dimension, and the indices of each are shifted to its part."""
+    """index_add and similar operators on (self, dim, index, source): concatenate the batch elements along `dim` and
+    offset each element's indices by the start of its part."""
     rank, dim = call.rank(call.first), call["dim"]
     if not rank:
         return loop(call)
@@ -284,7 +283,7 @@ def embedding_dense_backward(call: Call) -> Any:
 
 
 def searchsorted(call: Call) -> Any:
-    """Batch searchsorted: one sorted vector per batch element, or one for each row of the values."""
+    """One sorted vector per batch element, or one for each row of the values."""
     names = call.tensors
     vectors, values = names[0], names[1] if len(names) > 1 else ""
     if "sorter" in names or not values:

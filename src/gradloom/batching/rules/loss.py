@@ -12,12 +12,12 @@ from .general import MEAN, NONE
 
 
 def _classes(call: Call) -> int:
-    """Return the dimension of a batch element that numbers the classes."""
+    """Return the class dimension of a batch element."""
     return 0 if call.rank("self") in (1, 3) and call.rank("target") in (0, 2) else 1
 
 
 def _terms(call: Call) -> tuple[Tensor, Tensor]:
-    """Return which targets are ignored and the weight of every target, batched as the arguments are."""
+    """Return the targets with ignored ones replaced by 0, and the weight of each target (0 if ignored)."""
     target = call["target"]
     ignored = ops.eq(target, call["ignore_index"])
     safe = ops.where(ignored, 0, target)
@@ -29,7 +29,7 @@ def _terms(call: Call) -> tuple[Tensor, Tensor]:
 
 
 def nll_loss_forward(call: Call) -> Any:
-    """Chosen entries with their sign turned, times the weights of their classes."""
+    """Gather the targets' entries, negate them, and multiply by the class weights."""
     if not _fits(call):
         return loop(call)
     safe, weight = _terms(call)
@@ -57,7 +57,7 @@ def nll_loss_backward(call: Call) -> Any:
 
 
 def _fits(call: Call) -> bool:
-    """Return whether the shapes are right: if not, the operator says what is wrong."""
+    """Return whether the shapes match; if not, `loop` lets the operator raise."""
     own, target = call["self"]._array.shape, call["target"]._array.shape
     dim = _classes(call)
     return len(own) > dim and (*own[:dim], *own[dim + 1 :]) == target and call["target"]._array.dtype.kind in "iu"

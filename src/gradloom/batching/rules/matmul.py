@@ -1,4 +1,4 @@
-"""Rules of products of matrices and vectors: all become `matmul`, which folds what only one side has."""
+"""Rules of products of matrices and vectors: all call `matmul`, which broadcasts the batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._loop import loop
 
 
 def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:
-    """Return the two factors, batched or not.
+    """Return the two factors, physical if batched.
 
     Raises:
-        RuntimeError: by the operator itself, for ranks or sizes that do not fit.
+        RuntimeError: by the operator itself, for ranks or sizes that do not match.
     """
     a, b = (call.values[n]._array for n in names)
     fits = a.ndim == ranks[0] and b.ndim == ranks[1]
@@ -25,7 +25,7 @@ def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor
 
 
 def _zeros(tensor: Tensor) -> Tensor:
-    """Return zeros like one batch element, on which the operator raises its own error."""
+    """Return zeros like one batch element, for the operator to raise its error about."""
     import numpy as np
 
     from ...core.tensor import wrap
@@ -75,12 +75,12 @@ def vdot(call: Call) -> Any:
 
 
 def _added(call: Call, product: Any, rank: int) -> Any:
-    """Return beta * self + alpha * product, without self if beta is 0, even for NaN."""
+    """Return beta * self + alpha * product; beta = 0 ignores self, also its nan and inf."""
     from .general import padded
 
     beta, alpha = call["beta"], call["alpha"]
     if product._array.dtype.kind not in "fcV" and (alpha, beta) != (1, 1):
-        return loop(call)  # integers take the integer part of these, and bools have no products
+        return loop(call)  # integers truncate alpha and beta, and bools have no products
     if alpha == 0:
         product = ops.zeros_like(product)  # which nan and inf times zero would not be
     elif alpha != 1:
@@ -92,7 +92,7 @@ def _added(call: Call, product: Any, rank: int) -> Any:
 
 
 def _checked(call: Call, shape: tuple[int, ...]) -> None:
-    """Let the operator refuse a `self` that does not expand to the product's shape."""
+    """Let the operator raise for a `self` that does not expand to the product's shape."""
     own = call.values[call.first]._array.shape
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(own), reversed(shape), strict=False)):
         call.invoke({n: _zeros(call.values[n]) for n in call.tensors})
@@ -135,7 +135,7 @@ def addr(call: Call) -> Any:
 
 
 def trilinear(call: Call) -> Any:
-    """Batch the sum of products of three tensors, each expanded by dimensions of size 1."""
+    """Sum products of three tensors, each unsqueezed at the given dimensions."""
     factors = []
     for name, where in zip(call.tensors, ("expand1", "expand2", "expand3"), strict=True):
         factor = call.physical(name)

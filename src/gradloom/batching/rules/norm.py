@@ -1,4 +1,4 @@
-"""Rules of normalisations: what differs between batch elements becomes more sets that are standardised."""
+"""Rules of normalizations: vmap's batch adds further groups to normalize."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ..call import Call
 from ..tensor import physical_at
+from .conv import as_channels, from_channels
 
 RUNNING = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
@@ -18,7 +19,7 @@ RUNNING = (
 
 
 def _affine(call: Call, found: Tensor, shape: Any) -> Tensor:
-    """Scale and shift by batched parameters; `shape` is that of a parameter beside one batch element."""
+    """Apply batched weight and bias; `shape` is a parameter's shape that broadcasts with a batch element."""
     for name, combine in (("weight", ops.mul), ("bias", ops.add)):
         value = call[name]
         if value is not None:
@@ -39,7 +40,7 @@ def native_layer_norm(call: Call) -> Any:
 
 
 def native_layer_norm_backward(call: Call) -> Any:
-    """Batch the backward of layer_norm: multiply the incoming gradient by the weight, and sum for each parameter."""
+    """Multiply the incoming gradient by the weight; sum parameter gradients within each batch element."""
     shape = tuple(call["normalized_shape"])
     grad, x, mean, rstd = (call.physical(n) for n in ("grad_out", "input", "mean", "rstd"))
     mask = tuple(call["output_mask"])
@@ -72,20 +73,11 @@ def _over(tensor: Tensor, lead: int) -> Tensor:
     return ops.sum(tensor, tuple(range(1, lead + 1))) if lead else tensor
 
 
-# --- batches: batch elements become channels ------------------------------------------------------------------------
-
-
-def _channels(tensor: Tensor) -> Tensor:
-    """(B, N, C, ...) as (N, B * C, ...)."""
-    return ops.flatten(ops.movedim(tensor, 0, 1), 1, 2)
-
-
-def _examples(tensor: Tensor, size: int) -> Tensor:
-    return ops.movedim(ops.unflatten(tensor, 1, (size, -1)), 1, 0)
+# --- batch norm: vmap's batch is folded into the channels -------------------------------------------------------------
 
 
 def _flat(call: Call, *names: str) -> dict[str, Any]:
-    """Vectors of one number per channel, for the channels of all batch elements."""
+    """Return per-channel vectors for the channels of the whole batch."""
     return {n: None if call[n] is None else ops.reshape(call.physical(n), (-1,)) for n in names}
 
 
@@ -96,13 +88,13 @@ def native_batch_norm(call: Call) -> Any:
         if call["training"] and call[n] is not None and not call.is_batched(n):
             raise RuntimeError(RUNNING)
         running[n] = None if call[n] is None else ops.reshape(call.physical(n), (-1,))
-    found = call.invoke({"input": _channels(x), **_flat(call, "weight", "bias"), **running})
+    found = call.invoke({"input": as_channels(x), **_flat(call, "weight", "bias"), **running})
     if call["training"]:
         for n, flat in running.items():
             if flat is not None and not _shares_memory(flat, call.physical(n)):
                 ops.copy_(ops.detach(call.physical(n)), ops.unflatten(ops.detach(flat), 0, (call.size, -1)))
     statistics = [ops.reshape(s, (call.size, s._array.shape[0] // max(call.size, 1))) for s in found[1:]]
-    return call.wrap((_examples(found[0], call.size), *statistics))
+    return call.wrap((from_channels(found[0], call.size), *statistics))
 
 
 def _shares_memory(a: Tensor, b: Tensor) -> bool:
@@ -110,14 +102,14 @@ def _shares_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def native_batch_norm_backward(call: Call) -> Any:
-    changes = {n: _channels(call.physical(n)) for n in ("grad_out", "input")}
+    changes = {n: as_channels(call.physical(n)) for n in ("grad_out", "input")}
     vectors = _flat(call, "weight", "running_mean", "running_var", "save_mean", "save_invstd")
     found = call.invoke({**changes, **vectors})
-    of_input = None if found[0] is None else _examples(found[0], call.size)
+    of_input = None if found[0] is None else from_channels(found[0], call.size)
     return call.wrap((of_input, *[None if f is None else ops.unflatten(f, 0, (call.size, -1)) for f in found[1:]]))
 
 
-# --- groups of channels: batch elements become samples --------------------------------------------------------------
+# --- group norm: vmap's batch is folded into the samples --------------------------------------------------------------
 
 
 def native_group_norm(call: Call) -> Any:

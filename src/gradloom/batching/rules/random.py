@@ -1,4 +1,4 @@
-"""Random numbers within vmap: what `randomness` says."""
+"""Random operators within vmap, by vmap's `randomness`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from ..tensor import physical_at
 from ._loop import loop
 
 SAME_OF_BATCH = (
-    "Vmap does not currently support same randomness with a batched tensor input: every example asks for "
-    "numbers of another distribution. Use randomness='different'."
+    "Vmap does not currently support same randomness with a batched tensor input: each batch element asks for "
+    "numbers of a different distribution. Use randomness='different'."
 )
 
 
 def random(call: Call) -> Any:
-    """Batch operators that draw random numbers.
+    """Batch a random operator. The rule's argument is the parameter with the size of the result, `like` for operators
+    that take a tensor's shape, or nothing if the inputs are parameters of the distribution.
 
-    The rule's argument is the parameter with the size of the result, if there is one, `like` for operators that fill a
-    tensor, or nothing for those that draw in the shape of their inputs.
-
-    Raises RuntimeError with randomness='error', and where 'same' or 'different' has no meaning.
+    Raises RuntimeError for randomness='error', and if 'same' or 'different' is impossible.
     """
     mode = call.level.randomness
     if mode == "error":
@@ -79,13 +77,13 @@ def _like(call: Call, mode: str) -> Any:
 
 
 def _drawn(call: Call, mode: str) -> Any:
-    """Operators whose inputs say what is drawn: bernoulli, poisson, normal, multinomial, dropout, randperm."""
+    """Operators whose inputs are parameters of the distribution: bernoulli, poisson, normal, multinomial, dropout."""
     tensors = call.tensors
     if mode == "same":
         if any(call.is_batched(n) for n in tensors):
             raise RuntimeError(SAME_OF_BATCH)
         return call.invoke()
-    if not tensors:  # one after the other: nothing has room for a batch
+    if not tensors:  # draw once per batch element: no argument can hold the batch
         drawn = [call.invoke() for _ in range(call.size)]
         return call.wrap(ops.stack(tuple(drawn), 0))
     if call.operator.name.partition(".")[0] in _OF_ROWS:

@@ -25,7 +25,7 @@ def reshape(call: Call) -> Any:
 
 
 def reshape_alias(call: Call) -> Any:
-    """Batch a reshape with given strides, which may have been computed for the primal of this tangent."""
+    """Reshape, ignoring the given strides: the tensor may be a tangent, with other strides than its primal."""
     return call.wrap(ops.reshape(call.physical(call.first), (call.size, *call["size"])))
 
 
@@ -79,7 +79,7 @@ def _own(call: Call) -> None:
 
 
 def squeeze(call: Call) -> Any:
-    """Batch squeeze over all dimensions of size 1 of a batch element."""
+    """Remove all dimensions of size 1 of a batch element."""
     x = call.physical(call.first)
     dims = tuple([d for d, n in enumerate(x._array.shape) if d and n == 1])
     if call.operator.writes:
@@ -90,7 +90,7 @@ def squeeze(call: Call) -> Any:
 
 
 def as_strided(call: Call) -> Any:
-    """Batch as_strided; the offset counts from the beginning of the memory, as that of the first batch element."""
+    """The offset counts from the start of the storage, as for the first batch element."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
     found = call.invoke(
@@ -105,13 +105,12 @@ def as_strided(call: Call) -> Any:
 
 
 def as_strided_scatter(call: Call) -> Any:
-    """Batch as_strided_scatter of contiguous batch elements, each with memory of its own, one after the other."""
+    """Handle contiguous batch elements: each gets its own part of one storage."""
     given = call[call.first]
     if not given._array.flags.c_contiguous:
         raise RuntimeError(
             "vmap: as_strided_scatter of a tensor that is not contiguous has no batching rule, because "
-            "what its strides and offset mean depends on memory that examples share: call contiguous() "
-            "on it"
+            "its strides and offset refer to memory that batch elements share: call contiguous() on it"
         )
     x = ops.clone(call.physical(call.first), memory_format=contiguous_format)
     return call.wrap(
@@ -148,7 +147,7 @@ def pad(call: Call) -> Any:
 
 
 def cat(call: Call) -> Any:
-    """Joining along a dimension that there is; empty vectors, which are left out, have no dimensions to be joined."""
+    """Concatenate along an existing dimension; empty 1-d tensors are skipped, as the operator does."""
     tensors = call["tensors"]
     rank = max([x._array.ndim for x in tensors])
     kept = [x for x in tensors if x._array.shape != (0,) or rank == 1]
@@ -168,7 +167,7 @@ def trace(call: Call) -> Any:
 
 
 def channels(call: Call) -> Any:
-    """Batch operators whose dimensions 0 and 1 are batch and channels."""
+    """Operators whose dimensions 0 and 1 are batch and channels: fold vmap's batch into dimension 0."""
     x = call.physical(call.first)
     count = x._array.shape[1]
     found = call.invoke({call.first: ops.flatten(x, 0, 1)})
@@ -176,19 +175,19 @@ def channels(call: Call) -> Any:
 
 
 def through(call: Call) -> Any:
-    """Return the operator on the physical tensor, in place or not."""
+    """Call the operator on the physical tensor, in place or not."""
     if call.operator.writes:
         _own(call)
         call.invoke({call.first: call.bare(call.first)})
         return call.values[call.first]
     changes: dict[str, Any] = {n: call.physical(n) for n in call.tensors}
     if call.values.get("memory_format") in (channels_last, channels_last_3d):
-        changes["memory_format"] = None  # formats are of whole tensors, and a batch has a dimension more
+        changes["memory_format"] = None  # a memory format is for one number of dimensions, and the batch adds one
     return call.wrap(call.invoke(changes))
 
 
 def made_like(call: Call) -> Any:
-    """Batch new_zeros and similar operators: a tensor of the given size for every batch element."""
+    """new_zeros and similar factories: one tensor of the given size per batch element."""
     size = call.arguments[0]
     if innermost((call[call.first],)) is not call.level:
         return loop(call)
@@ -197,5 +196,5 @@ def made_like(call: Call) -> Any:
 
 def resize(call: Call) -> Any:
     raise RuntimeError(
-        f"vmap: {call.operator.name} would give the memory of the whole batch another size; make a new tensor instead"
+        f"vmap: {call.operator.name} would resize the storage of the whole batch; make a new tensor instead"
     )
