@@ -1,20 +1,19 @@
-"""Samples of the activations: numbers on all pieces of each function, away from where pieces meet; and of
-softmax."""
+"""Samples of activations: numbers on all pieces of each function, away from the kinks; and of softmax."""
 
 from __future__ import annotations
 
 import gradloom
 
-from .reduction import tensor, transposed
+from . import tensor, transposed
 
 
 def wide(*shape, seed=0):
-    """Numbers in (-4, 4.3) that are no kink of an activation."""
+    """Return numbers in (-4, 4.3) that are not kinks of an activation."""
     return tensor(*shape, low=-3.93, high=4.27, seed=seed)
 
 
 def elementwise(*settings):
-    """Of each rank, not contiguous, empty; with other settings."""
+    """Inputs of several ranks, not contiguous and empty ones; further settings."""
 
     def samples():
         for x in (wide(3, 4), wide(), wide(0, 2), wide(4, 3).transpose(0, 1)):
@@ -26,8 +25,7 @@ def elementwise(*settings):
 
 
 def backward(*settings, swapped=None, result=None):
-    """A gradient, the input, and settings: in the schema's order, which has them between the two if
-    `swapped`."""
+    """A gradient, the input, and settings, in the schema's order: the settings are second if `swapped`."""
 
     def samples():
         for args in settings or ((),):
@@ -82,7 +80,7 @@ def glu_backward():
 
 
 def softmax(*rest, **kwargs):
-    """Along the last, first and a middle dimension, of a number, of nothing."""
+    """The last, first and a middle dimension; 0-dim and zero-size inputs."""
 
     def samples():
         for x, dim in (

@@ -17,7 +17,7 @@ def reals(*shape, seed=0):
 
 
 def of_complex():
-    """A matrix, its transpose, a number, nothing."""
+    """A matrix, its transpose, a 0-dim and a zero-size tensor."""
     for x in (numbers(2, 3), numbers(3, 2).T, numbers(), numbers(0, 2)):
         yield (x,), {}
 

@@ -1,9 +1,8 @@
-"""Samples of the creation operators whose arguments a schema says too little about."""
+"""Samples of creation operators whose schema is not specific enough."""
 
 from __future__ import annotations
 
-from .reduction import tensor
-from .shape import calls
+from . import calls, tensor
 
 x, start, end = tensor(2, 3), tensor(), tensor(seed=1)
 

@@ -1,10 +1,12 @@
-"""Samples of elementwise operators where a schema says too little: integers, booleans, bounds, complex numbers."""
+"""Samples of elementwise operators whose schema is not specific enough: integers, bools, bounds, complex numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import gradloom
+
+from . import calls, integers
 
 INF = float("inf")
 
@@ -13,28 +15,13 @@ def tensor(*values, dtype=None):
     return gradloom.tensor(values, dtype=dtype or gradloom.float64)
 
 
-def integers(*values):
-    return tensor(*values, dtype=gradloom.int64)
-
-
 def complex_tensor(seed=0):
     random = np.random.default_rng(seed)
     return gradloom.from_numpy(random.uniform(0.3, 0.9, (2, 3)) + 1j * random.uniform(0.2, 0.8, (2, 3)))
 
 
-def calls(*samples):
-    """Samples given as tuples of arguments; a dict at the end holds keywords."""
-
-    def found():
-        for sample in samples:
-            *args, last = sample
-            yield (tuple(args), last) if isinstance(last, dict) else (sample, {})
-
-    return found
-
-
 def unary(*more):
-    """A matrix that is not contiguous, a number, nothing, complex numbers, and more tensors."""
+    """A matrix that is not contiguous, a 0-dim and a zero-size tensor, complex numbers, and more tensors."""
 
     def found():
         x = gradloom.from_numpy(np.linspace(0.2, 0.9, 6).reshape(3, 2).T)

@@ -1,10 +1,12 @@
-"""Samples of indexing operators: indices that repeat, point nowhere, have no dimensions, and masks that broadcast."""
+"""Samples of indexing operators: repeated, empty and 0-dim indices, and masks that broadcast."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import gradloom
+
+from . import calls, integers
 
 DOUBLE = gradloom.float64
 
@@ -13,23 +15,8 @@ def tensor(values, dtype=DOUBLE):
     return gradloom.tensor(values, dtype=dtype)
 
 
-def integers(*values):
-    return gradloom.tensor(values, dtype=gradloom.int64)
-
-
 def matrix(rows=3, columns=4, start=0.3):
     return gradloom.from_numpy(np.arange(rows * columns, dtype=float).reshape(rows, columns) * 0.7 - start)
-
-
-def calls(*samples):
-    """Samples given as tuples of arguments; a dict at the end holds keywords."""
-
-    def found():
-        for sample in samples:
-            *args, last = sample
-            yield (tuple(args), last) if isinstance(last, dict) else (sample, {})
-
-    return found
 
 
 X, Y, NUMBER = matrix(), matrix(3, 4, 4.1), tensor(1.7)
@@ -97,7 +84,7 @@ def _reductions(name):
 
 
 def _bags(*paddings):
-    """Sums, weighed sums, means and maxima of bags, one of them empty."""
+    """Sums, weighted sums, means and maxima of bags, one of them empty."""
 
     def found():
         indices, offsets, ends = integers(0, 2, 2, 1, 0), integers(0, 2, 2, 4), integers(0, 2, 5)
@@ -112,7 +99,7 @@ def _bags(*paddings):
 
 
 def _put(samples):
-    """Each sample of `index` with values to put there, also broadcast ones; places do not repeat."""
+    """Each sample of `index` with values to write, also broadcast ones; without repeated places."""
 
     def found():
         for x, indices in (s for s in samples if s[1][0] is not REPEATED):

@@ -1,10 +1,10 @@
-"""Samples of the losses: every reduction, weights, ignored targets, shapes that broadcast."""
+"""Samples of losses: every reduction, weights, ignored targets, shapes that broadcast."""
 
 from __future__ import annotations
 
 import gradloom
 
-from .reduction import tensor
+from . import tensor
 
 NONE, MEAN, SUM = range(3)
 
@@ -22,7 +22,7 @@ def signs(*shape):
 
 
 def pair(*settings, first=wide, second=wide, keywords=()):
-    """Two tensors, each reduction, then further settings."""
+    """Two tensors, each reduction, and further settings."""
 
     def samples():
         for reduction in (NONE, MEAN, SUM):
@@ -35,7 +35,7 @@ def pair(*settings, first=wide, second=wide, keywords=()):
 
 
 def pair_backward(*setting, first=wide, second=wide, middle=()):
-    """A gradient of the loss, its inputs, each reduction, further settings."""
+    """A gradient of the loss, its inputs, each reduction, and further settings."""
 
     def samples():
         for reduction in (NONE, MEAN, SUM):
@@ -188,7 +188,7 @@ def triplet_margin():
 
 
 def ctc(lengths=tuple, reduction=True):
-    """Labels with a repetition, of different lengths; rows, and one vector."""
+    """Labels with a repetition and of different lengths; rows, and one vector."""
 
     def samples():
         frames, labels = lengths([5, 4]), lengths([3, 1])

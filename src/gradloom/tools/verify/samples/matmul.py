@@ -1,13 +1,12 @@
-"""Samples of the products: matrices that are not square, transposed ones, empty ones, complex ones, scaled
-sums."""
+"""Samples of products: matrices that are not square, transposed, empty and complex ones, and scaled sums."""
 
 from __future__ import annotations
 
-from .reduction import tensor, transposed
+from . import tensor, transposed
 
 
 def shapes(*cases, **kwargs):
-    """A sample for each tuple of shapes; the tensors of one sample differ."""
+    """One sample per tuple of shapes; the tensors of a sample differ."""
 
     def samples():
         for case in cases:
@@ -25,7 +24,7 @@ def complex_too(cases, **kwargs):
 
 
 def scaled(*cases):
-    """self, two factors, and the numbers that scale them."""
+    """self, two factors, and beta and alpha."""
 
     def samples():
         yield from complex_too(cases)()

@@ -21,7 +21,7 @@ def running(channels):
 
 
 def batches(*last):
-    """Of several ranks, in training and in evaluation."""
+    """Inputs of several ranks, in training and in evaluation."""
 
     def samples():
         for shape in ((4, 3), (3, 2, 4), (2, 2, 3, 2)):

@@ -1,4 +1,4 @@
-"""Samples of random operators: ranges that hold something, and probabilities."""
+"""Samples of random operators: ranges that are not empty, and probabilities."""
 
 from __future__ import annotations
 

@@ -1,30 +1,16 @@
-"""Samples of the reductions: shapes of zero to three dimensions, each way of naming dimensions, ties and zeros."""
+"""Samples of reductions: zero to three dimensions, each way of naming dimensions, ties and zeros."""
 
 from __future__ import annotations
 
-import numpy as np
-
 import gradloom
+
+from . import tensor, transposed
 
 INF = float("inf")
 
 
-def tensor(*shape, low=0.3, high=1.7, seed=0, complex=False):
-    """Different numbers, in no order."""
-    random = np.random.default_rng((seed, *shape))
-    n = int(np.prod(shape))
-    values = random.permutation(np.linspace(low, high, n)) if n else np.zeros(0)
-    if complex:
-        values = values + 1j * random.permutation(values)
-    return gradloom.from_numpy(np.asarray(values.reshape(shape)))
-
-
-def transposed(*shape):
-    return tensor(*shape).transpose(0, -1)
-
-
 def everything(*args, complex=True, **kwargs):
-    """All elements: a matrix, a number, a row that is not contiguous."""
+    """Over all elements: a matrix, a 0-dim tensor, one that is not contiguous."""
 
     def samples():
         for x in (tensor(2, 3), tensor(), transposed(3, 2), *((tensor(2, 2, complex=True),) if complex else ())):
@@ -34,7 +20,7 @@ def everything(*args, complex=True, **kwargs):
 
 
 def along_dims(*before, optional=True, complex=True, last=(), **kwargs):
-    """Over an int[]? dim: one, several, all, negative, kept."""
+    """Over an `int[]? dim`: one, several, all, negative, with keepdim."""
 
     def samples():
         x = tensor(2, 3)
@@ -52,7 +38,7 @@ def along_dims(*before, optional=True, complex=True, last=(), **kwargs):
 
 
 def along_dim(*before, complex=False, keepdim=True, low=0.3, **kwargs):
-    """Along an int dim: each one, negative, kept, of a number."""
+    """Along an `int dim`: each one, negative, with keepdim, of a 0-dim tensor."""
 
     def samples():
         yield (tensor(3, 2, low=low), *before, 0), kwargs
@@ -67,7 +53,7 @@ def along_dim(*before, complex=False, keepdim=True, low=0.3, **kwargs):
 
 
 def by_keyword(complex=True, **kwargs):
-    """With dim and keepdim: where other arguments are keyword-only."""
+    """With dim and keepdim, for operators whose other arguments are keyword-only."""
 
     def samples():
         for dim, keepdim in ((None, False), ((0,), True), ((0, -1), False)):
@@ -95,7 +81,7 @@ def corrected():
 
 
 def products():
-    """With no zero, one and two of them; derivatives of all orders differ."""
+    """With no, one and two zeros, for which derivatives of all orders differ."""
     for zeros in range(3):
         x = tensor(4)
         x._array[:zeros] = 0
@@ -217,7 +203,7 @@ def without_nan(*args):
 
 
 def selected():
-    """Positions along a dimension, and a gradient for each."""
+    """Indices along a dimension, and a gradient for each."""
     yield (tensor(2), 1, gradloom.tensor([2, 0]), (2, 3), False), {}
     yield (tensor(1, 3), 0, gradloom.tensor([[1, 0, 1]]), (2, 3), True), {}
     yield (tensor(), 0, gradloom.tensor(0), (), False), {}

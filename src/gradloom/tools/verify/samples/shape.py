@@ -1,26 +1,10 @@
-"""Samples of the shape operators whose arguments a schema says too little about."""
+"""Samples of shape operators whose schema is not specific enough."""
 
 from __future__ import annotations
 
 import gradloom
 
-from .reduction import tensor, transposed
-
-
-def calls(*samples):
-    """Each sample is a tuple of arguments, or of arguments and a dict of keywords."""
-
-    def function():
-        for sample in samples:
-            given = sample[-1] if sample and isinstance(sample[-1], dict) else {}
-            yield (sample[:-1] if given else sample), given
-
-    return function
-
-
-def ints(*values):
-    return gradloom.tensor(values, dtype=gradloom.int64)
-
+from . import calls, integers, tensor, transposed
 
 x, y, cube, number = tensor(2, 3), tensor(3, 2, seed=1), tensor(2, 3, 4), tensor()
 column, flipped, image = tensor(3, 1), transposed(3, 2), tensor(1, 4, 2, 2)
@@ -57,7 +41,7 @@ SAMPLES = {
     "unsafe_split_with_sizes": calls((x, (1, 1)), (x, (1, 2), -1)),
     "split.sizes": calls((x, (1, 1)), (x, (1, 2), -1)),
     "tensor_split.indices": calls((x, (1,)), (x, (1, 2), 1)),
-    "tensor_split.tensor_indices_or_sections": calls((x, ints(1)), (x, gradloom.tensor(2), 1)),
+    "tensor_split.tensor_indices_or_sections": calls((x, integers(1)), (x, gradloom.tensor(2), 1)),
     "hsplit.array": calls((x, (1,)), (tensor(4), (1, 3))),
     "vsplit.array": calls((x, (1,))),
     "dsplit.int": calls((cube, 2)),
@@ -72,8 +56,8 @@ SAMPLES = {
     "set_.source_Tensor_storage_offset": calls((x, y, 1, (2,), (2,)), (x, y, 0, (3,))),
     "repeat": calls((x, (2, 1)), (x, (2, 1, 3)), (number, (2,)), (x, (0, 1)), (flipped, (1, 2))),
     "tile": calls((x, (2,)), (x, (1, 2, 1))),
-    "repeat_interleave.Tensor": calls((ints(1, 0, 2),)),
-    "repeat_interleave.self_Tensor": calls((x, ints(2, 1), 0), (x, ints(2), 1), (tensor(3), ints(0, 1, 2))),
+    "repeat_interleave.Tensor": calls((integers(1, 0, 2),)),
+    "repeat_interleave.self_Tensor": calls((x, integers(2, 1), 0), (x, integers(2), 1), (tensor(3), integers(0, 1, 2))),
     "roll": calls((x, (1,)), (x, (1,), (0,)), (x, (1, -2), (0, 1)), (flipped, (1,), (1,)), (number, (1,))),
     "flip": calls((x, (0,)), (x, (0, 1)), (flipped, (-1,)), (number, ())),
     "meshgrid": calls(([tensor(2), tensor(3, seed=1)],)),

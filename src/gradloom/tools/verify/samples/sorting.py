@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gradloom
 
-from .reduction import tensor, transposed
+from . import tensor, transposed
 
 
 def in_order(**kwargs):
-    """Along each dimension, both ways, of a number."""
+    """Along each dimension, in both orders, of a 0-dim tensor."""
 
     def samples():
         yield (tensor(3, 4),), dict(kwargs)
@@ -35,7 +35,7 @@ def greatest():
 
 
 def whole_numbers(*rest):
-    """Integers: unique elements have no derivative."""
+    """Integers, since unique elements have no derivative."""
 
     def samples():
         yield (gradloom.tensor([3, 1, 1, 2]), *rest), {}

@@ -1,4 +1,4 @@
-"""Samples of the special functions whose domains a schema cannot say."""
+"""Samples of special functions whose domains a schema cannot express."""
 
 from __future__ import annotations
 
