@@ -73,12 +73,6 @@ CORE_CIRCLE = {
     f"gradloom.core.{name}"
     for name in ("accumulate_grad", "anomaly", "edge", "error_notes", "hooks", "node", "saved_variable", "tangents")
 }
-# Circles that are about to be cut.
-SMALL_CIRCLES = [
-    {f"gradloom.profiler.{name}" for name in ("chrome_trace", "conversion", "event_list")},
-    {"gradloom.tools.verify.findings", "gradloom.tools.verify.report"},
-    {"gradloom.tools.verify.diagnosis", "gradloom.tools.verify.runner"},
-]
 WITHOUT_STRINGS = ("types", "memory", "kernels", "schema", "dispatch", "core")
 
 
@@ -261,8 +255,7 @@ def in_library(found: Iterable[Import]) -> list[Import]:
 
 
 def test_the_core_is_the_only_circle_of_modules():
-    found = circles(graph(in_library(FOUND), str))
-    assert [circle for circle in found if circle not in SMALL_CIRCLES] == [CORE_CIRCLE]
+    assert circles(graph(in_library(FOUND), str)) == [CORE_CIRCLE]
     assert len(CORE_CIRCLE) <= 12
 
 
@@ -286,7 +279,7 @@ def test_circles_are_found():
 
 def test_the_core_names_no_module_in_a_string():
     for name, path in MODULES.items():
-        if room(name) in WITHOUT_STRINGS and name != "gradloom.dispatch.interception":
+        if room(name) in WITHOUT_STRINGS:
             for node in ast.walk(ast.parse(path.read_text())):
                 called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
                 assert called not in ("import_module", "__import__"), f"{name}:{node.lineno} hides an import"

@@ -251,18 +251,18 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
                 names = {id(s): o for s, o in zip([*seen, *made], [*inputs, *outputs], strict=True)}
                 context = _Context(ctx, names)
                 function.setup_context(context, tuple(seen), made[0] if structure["single"] else tuple(made))
-            held = context.__dict__
+            attributes = context.__dict__
             saved: list[Any] = []
             for name in ("_saved", "_saved_for_forward"):
-                if name in held:
+                if name in attributes:
                     places = []
-                    for t in held[name]:
+                    for t in attributes[name]:
                         places.append(_Saved(len(saved), _is_at(t, inside)))
                         saved.append(t._physical if _is_at(t, inside) else t)
-                    held[name] = tuple(places)
+                    attributes[name] = tuple(places)
             ctx.save_for_backward(*saved)
             ctx.save_for_forward(*saved)
-            ctx.kept = _kept(held, inside)
+            ctx.kept = _kept(attributes, inside)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:

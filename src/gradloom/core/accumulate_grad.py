@@ -61,8 +61,8 @@ class AccumulateGrad(Node):
         grad = grads[0]
         if grad is not None and variable._edge is not NO_EDGE:  # of which the latter was detached since
             with self.lock:
-                held = variable._grad
-                if held is None:
+                current = variable._grad
+                if current is None:
                     if state.flags & GRAD_OFF:
                         # Expected references to a gradient that nobody else can see: see `_calibrate`.
                         grads[0] = None
@@ -70,22 +70,22 @@ class AccumulateGrad(Node):
                     else:
                         variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
                 elif not state.flags & GRAD_OFF:
-                    variable._grad = _operators.add(held, grad)
+                    variable._grad = _operators.add(current, grad)
                 elif state.flags & FORWARD_AD:  # either may have a tangent
-                    _operators.add_(held, grad)
+                    _operators.add_(current, grad)
                 elif (
-                    held._array.flags.c_contiguous
+                    current._array.flags.c_contiguous
                     and self.input_metadata[1] is not None
-                    and held._array.__class__ is np.ndarray
+                    and current._array.__class__ is np.ndarray
                 ):
                     try:
-                        np.add(held._array, grad._array, out=held._array)
+                        np.add(current._array, grad._array, out=current._array)
                     except ValueError:  # `data` has another shape since
-                        _operators.add_(held, grad)
+                        _operators.add_(current, grad)
                     else:
-                        bump_version(held)
+                        bump_version(current)
                 else:
-                    _operators.add_(held, grad)  # which refuses memory that overlaps itself
+                    _operators.add_(current, grad)  # which refuses memory that overlaps itself
         hooks = variable._post_accumulate_grad_hooks
         if hooks:
             for hook in list(hooks.values()):

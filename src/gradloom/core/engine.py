@@ -276,20 +276,20 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         )
                         array = grad._array
                 entry = pending[following]
-                held = None if entry is None else entry[1]
-                if held is None:
+                buffer = None if entry is None else entry[1]
+                if buffer is None:
                     if len(metadata) == 2:
-                        held = [grad]
+                        buffer = [grad]
                     else:
-                        held = [None] * (len(metadata) // 2)
-                        held[nr] = grad
+                        buffer = [None] * (len(metadata) // 2)
+                        buffer[nr] = grad
                     if entry is not None:
-                        entry[1] = held
-                elif held[nr] is None:
-                    held[nr] = grad
+                        entry[1] = buffer
+                elif buffer[nr] is None:
+                    buffer[nr] = grad
                 elif grad is not None:
                     if entry[2] == nr:
-                        total = held[nr]._array
+                        total = buffer[nr]._array
                         try:
                             add(total, array, total)
                         except RuntimeError:  # one of the two has no values of its own; see memory/metadata.py
@@ -302,10 +302,10 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         entry[1] = entry = None
                 if entry is None:
                     if next_node is None and not ready:
-                        next_node, next_grads = following, held
+                        next_node, next_grads = following, buffer
                     else:
-                        heappush(ready, (-following.sequence_nr, following, held))
-            array = total = grad = outputs = held = grads = None  # only the buffer may refer to a sum (`accumulate`)
+                        heappush(ready, (-following.sequence_nr, following, buffer))
+            array = total = grad = outputs = buffer = grads = None  # only the buffer may refer to a sum (`accumulate`)
         if next_node is None:
             if not ready:
                 return
@@ -323,9 +323,9 @@ def accumulate(entry: list, nr: int, grad) -> None:
     Args:
         entry: [edges left, buffer, number of the gradient that may be added to in place]; see `_dependencies`.
     """
-    held = entry[1]
+    buffer = entry[1]
     if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
-        total = held[nr]
+        total = buffer[nr]
         array = total._array
         if (
             getrefcount(total) <= _ALONE[0]
@@ -337,10 +337,10 @@ def accumulate(entry: list, nr: int, grad) -> None:
         ):
             np.add(array, grad._array, array)
         else:
-            held[nr] = _operators.add(total, grad)
+            buffer[nr] = _operators.add(total, grad)
         entry[2] = nr
     else:
-        held[nr] = _operators.add(held[nr], grad)
+        buffer[nr] = _operators.add(buffer[nr], grad)
 
 
 def _calibrate():
@@ -350,16 +350,16 @@ def _calibrate():
         __slots__ = ("_array",)
 
     def look(entry, nr, grad):
-        held = entry[1]
-        total = held[nr]
+        buffer = entry[1]
+        total = buffer[nr]
         array = total._array
         return getrefcount(total), getrefcount(array)
 
     probe = Probe()
     probe._array = np.empty(2)
-    held = [probe]
+    buffer = [probe]
     del probe
-    return look([1, held], 0, None)
+    return look([1, buffer], 0, None)
 
 
 _ALONE = _calibrate()

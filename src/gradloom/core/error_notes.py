@@ -71,9 +71,9 @@ def explain(error: Exception, loop) -> None:
 
 
 def _noted(error: Exception, notes: list[str]) -> Exception:
-    held = getattr(error, "__notes__", ())
+    existing = getattr(error, "__notes__", ())
     for note in notes:
-        if note not in held:
+        if note not in existing:
             error.add_note(note)
     return error
 
@@ -153,11 +153,11 @@ def written_by(node, saved, counter, expected: int) -> str:
 
 def _saved_name(node, saved) -> str:
     for field in node._saved_fields:
-        held = getattr(node, f"saved_{field}", None)
-        if held is saved:
+        value = getattr(node, f"saved_{field}", None)
+        if value is saved:
             return f"`{field}`"
-        if isinstance(held, tuple):
-            for i, one in enumerate(held):
+        if isinstance(value, tuple):
+            for i, one in enumerate(value):
                 if one is saved:
                     return f"`{field}[{i}]`"
     for i, one in enumerate(getattr(node, "_saved", ())):

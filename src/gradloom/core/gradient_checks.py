@@ -70,11 +70,11 @@ def set_grad_dtype(tensor, value) -> None:
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtype):
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
-    held = tensor._grad
-    if value is not None and held is not None and held.dtype is not value:
+    current = tensor._grad
+    if value is not None and current is not None and current.dtype is not value:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
-            f"'{held.dtype}'. Clear it first (.grad = None)"
+            f"'{current.dtype}'. Clear it first (.grad = None)"
         )
     wanted = None if value is None else value.numpy
     tensor._grad_dtype = (wanted,)

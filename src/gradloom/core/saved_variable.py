@@ -321,11 +321,11 @@ class SavedTensor:
         self._node, self._field, self._position = args
 
     @property
-    def _held(self):
-        held = getattr(self._node, self._field)
-        if self._position is None or held is RELEASED:
-            return held
-        return held[self._position] if held else RELEASED
+    def _value(self):
+        value = getattr(self._node, self._field)
+        if self._position is None or value is RELEASED:
+            return value
+        return value[self._position] if value else RELEASED
 
     def register_hooks(self, pack_hook, unpack_hook):
         """Keep `pack_hook(tensor)` instead of the tensor; `unpack_hook` must return an equal tensor.
@@ -335,21 +335,21 @@ class SavedTensor:
             RuntimeError: if hooks are set already, the tensor was freed or is undefined, or `pack_hook` writes to it.
         """
         check_callable("register_hooks()", pack_hook, unpack_hook)
-        held = self._held
-        if held is RELEASED:
+        value = self._value
+        if value is RELEASED:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
                 "values of the graph are freed when you call .backward() or autograd.grad(): register "
                 "before that, or specify retain_graph=True."
             )
-        if held is None:
+        if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if isinstance(held, SavedVariable):
-            held.register_hooks(pack_hook, unpack_hook)
+        if isinstance(value, SavedVariable):
+            value.register_hooks(pack_hook, unpack_hook)
             return
         outer, state.flags = state.flags, state.flags & ~SAVED_HOOKS
         try:
-            saved = SavedVariable(held)
+            saved = SavedVariable(value)
         finally:
             state.flags = outer
         saved.register_hooks(pack_hook, unpack_hook)
@@ -362,16 +362,16 @@ class SavedTensor:
     @property
     def data(self):
         """The kept value: a Tensor, the pack hook's result, or None. No hook runs."""
-        held = self._held
-        if held is RELEASED or held is None:
+        value = self._value
+        if value is RELEASED or value is None:
             return None
-        return held.data if isinstance(held, SavedVariable) else held
+        return value.data if isinstance(value, SavedVariable) else value
 
     @property
     def unpack_hook(self):
         """The unpack hook, if there are hooks."""
-        held = self._held
-        return held.unpack_hook if isinstance(held, SavedVariable) else None
+        value = self._value
+        return value.unpack_hook if isinstance(value, SavedVariable) else None
 
     def unpack(self):
         """Return the saved tensor with its history; None if it is undefined.
@@ -379,7 +379,7 @@ class SavedTensor:
         Raises:
             RuntimeError: if it was freed, or written to since.
         """
-        return unpack(self._held, self._node)
+        return unpack(self._value, self._node)
 
 
 def raw_saved(node, field: str):
@@ -388,9 +388,9 @@ def raw_saved(node, field: str):
     Raises:
         RuntimeError: if the tensors of a list were freed.
     """
-    held = getattr(node, field)
-    if isinstance(held, tuple):
-        return tuple([SavedTensor(node, field, i) for i in range(len(held))])
+    value = getattr(node, field)
+    if isinstance(value, tuple):
+        return tuple([SavedTensor(node, field, i) for i in range(len(value))])
     return SavedTensor(node, field, None)
 
 

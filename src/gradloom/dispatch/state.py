@@ -79,13 +79,13 @@ def each_thread(flag: int, on: bool) -> None:
 
     A thread that is within a mode or a backward pass meanwhile may put its former flags back when that ends.
     """
-    for held in (*_threads.values(), None):
-        flags = _new_threads[0] if held is None else held["flags"]
+    for state_of_thread in (*_threads.values(), None):
+        flags = _new_threads[0] if state_of_thread is None else state_of_thread["flags"]
         flags = flags | flag if on else flags & ~flag
-        if held is None:
+        if state_of_thread is None:
             _new_threads[0] = flags
         else:
-            held["flags"] = flags
+            state_of_thread["flags"] = flags
 
 
 class DisableTorchDispatch:

@@ -82,19 +82,19 @@ class Deferred(NDArrayOperatorsMixin):
             values = negative(values)
         return values if values.__class__ is ndarray else asarray(values)  # arrays without dimensions became scalars
 
-    def _turned(self, values: Any) -> Any:
+    def _apply_bits(self, values: Any) -> Any:
         """Apply the conjugate and negative bits; self-inverse."""
         if self.conj_bit:
             values = conjugate(values)
         return negative(values) if self.neg_bit else values
 
-    def _seen(self, found: Any) -> Any:
+    def _wrap_result(self, found: Any) -> Any:
         """Apply the bits to a result computed from the memory: a Deferred if it shares the memory, else values."""
         if found.__class__ in (list, tuple):
-            return found.__class__(self._seen(f) for f in found)
+            return found.__class__(self._wrap_result(f) for f in found)
         if isinstance(found, np.ndarray) and (not found.size or np.may_share_memory(found, self.memory)):
             return Deferred(found, self.conj_bit, self.neg_bit)
-        return self._turned(found)
+        return self._apply_bits(found)
 
     def through(self, viewer: Callable[[np.ndarray], np.ndarray]) -> Any:
         """Return `viewer(memory)`, which may have another dtype, with the same bits."""
@@ -138,7 +138,7 @@ class Deferred(NDArrayOperatorsMixin):
         if function in (np.may_share_memory, np.shares_memory):
             return function(*(a.memory if type(a) is Deferred else a for a in args), **keywords)
         if function in _VIEWERS and args and args[0] is self:
-            return self._seen(function(self.memory, *args[1:], **keywords))
+            return self._wrap_result(function(self.memory, *args[1:], **keywords))
         values = [plain(a) for a in args]
         named = {name: plain(value) for name, value in keywords.items()}
         found = function(*values, **named)
@@ -159,8 +159,8 @@ class Deferred(NDArrayOperatorsMixin):
     strides: Any = property(lambda self: self.memory.strides)
     flags: Any = property(lambda self: self.memory.flags)
     base: Any = property(lambda self: self.memory)
-    T: Any = property(lambda self: self._seen(self.memory.T))
-    mT: Any = property(lambda self: self._seen(self.memory.mT))
+    T: Any = property(lambda self: self._wrap_result(self.memory.T))
+    mT: Any = property(lambda self: self._wrap_result(self.memory.mT))
 
     @property
     def real(self) -> Any:
@@ -184,13 +184,13 @@ class Deferred(NDArrayOperatorsMixin):
         """Return a view; of values as another dtype, a copy."""
         if keywords or dtype and np.dtype(dtype[0]) != self.dtype:
             return self.resolve().view(*dtype, **keywords)
-        return self._seen(self.memory.view())
+        return self._wrap_result(self.memory.view())
 
     def __getitem__(self, index: Any) -> Any:
-        return self._seen(self.memory[index])
+        return self._wrap_result(self.memory[index])
 
     def __setitem__(self, index: Any, values: Any) -> None:
-        self.memory[index] = self._turned(np.asarray(values).astype(self.dtype, copy=False))
+        self.memory[index] = self._apply_bits(np.asarray(values).astype(self.dtype, copy=False))
 
     def __len__(self) -> int:
         return len(self.memory)
@@ -238,7 +238,7 @@ class Deferred(NDArrayOperatorsMixin):
 
 def _method_of_memory(name: str) -> Callable[..., Any]:
     def method(self: Deferred, *args: Any, **keywords: Any) -> Any:
-        return self._seen(getattr(self.memory, name)(*args, **keywords))
+        return self._wrap_result(getattr(self.memory, name)(*args, **keywords))
 
     method.__name__ = name
     return method
