@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_grad_output, log_softmax_backward_output, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
 
 
 class ReluBackward0(Node):
@@ -1214,25 +1214,25 @@ class LogSoftmaxBackwardDataBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # grad_output: log_softmax_backward_grad_output(grad, output, dim)
+        # grad_output: grad - (grad * exp(output)).sum([dim], True)
         if edges[0] is not NO_EDGE:
             output = fn.saved_output
             if output._vc is not None:
                 output = unpack(output, fn)
             dim = fn.saved_dim
-            grad_of_grad_output = log_softmax_backward_grad_output(grad, output, dim)
+            grad_of_grad_output = grad - (grad * ops.exp(output)).sum([dim], True)
         else:
             grad_of_grad_output = None
-        # output: log_softmax_backward_output(grad, grad_output, output, dim)
+        # output: -(grad_output.sum([dim], True) * exp(output) * grad)
         if edges[1] is not NO_EDGE:
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
                 grad_output = unpack(grad_output, fn)
+            dim = fn.saved_dim
             output = fn.saved_output
             if output._vc is not None:
                 output = unpack(output, fn)
-            dim = fn.saved_dim
-            grad_of_output = log_softmax_backward_output(grad, grad_output, output, dim)
+            grad_of_output = -(grad_output.sum([dim], True) * ops.exp(output) * grad)
         else:
             grad_of_output = None
         return (grad_of_grad_output, grad_of_output,)

@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, copysign_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_backward, maybe_multiply, minimum_backward, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
 
 
 class AddBackward0(Node):
@@ -1859,7 +1859,7 @@ class MaximumBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: maximum_backward(grad, other, self)
+        # other: where(other == self, grad / 2, grad).masked_fill(other < self, 0)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
@@ -1867,10 +1867,10 @@ class MaximumBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_other = maximum_backward(grad, other, self)
+            grad_of_other = ops.where(other == self, ops.div_Scalar(grad, 2), grad).masked_fill(other < self, 0)
         else:
             grad_of_other = None
-        # self: maximum_backward(grad, self, other)
+        # self: where(self == other, grad / 2, grad).masked_fill(self < other, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1878,7 +1878,7 @@ class MaximumBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = maximum_backward(grad, self, other)
+            grad_of_self = ops.where(self == other, ops.div_Scalar(grad, 2), grad).masked_fill(self < other, 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -1898,7 +1898,7 @@ class MinimumBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: minimum_backward(grad, other, self)
+        # other: where(other == self, grad / 2, grad).masked_fill(other > self, 0)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
@@ -1906,10 +1906,10 @@ class MinimumBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_other = minimum_backward(grad, other, self)
+            grad_of_other = ops.where(other == self, ops.div_Scalar(grad, 2), grad).masked_fill(other > self, 0)
         else:
             grad_of_other = None
-        # self: minimum_backward(grad, self, other)
+        # self: where(self == other, grad / 2, grad).masked_fill(self > other, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1917,7 +1917,7 @@ class MinimumBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = minimum_backward(grad, self, other)
+            grad_of_self = ops.where(self == other, ops.div_Scalar(grad, 2), grad).masked_fill(self > other, 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2099,15 +2099,15 @@ class CopysignBackward0(Node):
             grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
         else:
             grad_of_other = None
-        # self: copysign_backward(grad, self, result)
+        # self: grad * (result / self).masked_fill(self == 0, 0)
         if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_self = copysign_backward(grad, self, result)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (result / self).masked_fill(self == 0, 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2127,15 +2127,15 @@ class CopysignBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: copysign_backward(grad, self, result)
+        # self: grad * (result / self).masked_fill(self == 0, 0)
         if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_self = copysign_backward(grad, self, result)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (result / self).masked_fill(self == 0, 0)
         else:
             grad_of_self = None
         return (grad_of_self,)

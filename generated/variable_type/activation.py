@@ -29,7 +29,7 @@ from gradloom.core.variants import (
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
-from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, log_softmax_jvp, mish_second, silu_second, softmax_backward_jvp, softmax_jvp, softplus_second
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second
 from gradloom.generated.functions.activation import (
     CeluBackward0,
     CeluBackward1,
@@ -3365,8 +3365,8 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: softmax_jvp(self_t, result, dim)
-                result_tangent = softmax_jvp(self_t, result, dim)
+                # result: result * (self_t - (result * self_t).sum([dim], True))
+                result_tangent = result * (self_t - (result * self_t).sum([dim], True))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -3500,8 +3500,8 @@ def _safe_softmax(input, dim, dtype):
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: softmax_jvp(self_t, result, dim)
-                result_tangent = softmax_jvp(self_t, result, dim)
+                # result: result * (self_t - (result * self_t).sum([dim], True))
+                result_tangent = result * (self_t - (result * self_t).sum([dim], True))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -3577,8 +3577,8 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: log_softmax_jvp(self_t, result, dim)
-                result_tangent = log_softmax_jvp(self_t, result, dim)
+                # result: self_t - (exp(result) * self_t).sum([dim], True)
+                result_tangent = self_t - (ops.exp(result) * self_t).sum([dim], True)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

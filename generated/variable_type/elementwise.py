@@ -29,7 +29,7 @@ from gradloom.core.variants import (
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
-from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import abs_jvp, acosh_backward, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
     AbsBackward0,
     AcosBackward0,
@@ -2975,8 +2975,8 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
                     tensor2_t = zeros_for(tensor2)
                 tensor1_p = tensor1
                 tensor2_p = tensor2
-                # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
-                result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+                # result: self_t + value * ((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p)
+                result_tangent = self_t + ops.mul_Scalar((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p, value)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -3062,8 +3062,8 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
                     tensor2_t = zeros_for(tensor2)
                 tensor1_p = tensor1
                 tensor2_p = tensor2
-                # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
-                result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+                # result: self_t + value * ((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p)
+                result_tangent = self_t + ops.mul_Scalar((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p, value)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -11548,8 +11548,8 @@ def maximum(input, other, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: maximum_jvp(self_t, other_t, self_p, other_p)
-                result_tangent = maximum_jvp(self_t, other_t, self_p, other_p)
+                # result: where(self_p == other_p, (self_t + other_t) / 2, where(self_p > other_p, self_t, other_t))
+                result_tangent = ops.where(self_p == other_p, ops.div_Scalar(self_t + other_t, 2), ops.where(self_p > other_p, self_t, other_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -11629,8 +11629,8 @@ def minimum(input, other, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: minimum_jvp(self_t, other_t, self_p, other_p)
-                result_tangent = minimum_jvp(self_t, other_t, self_p, other_p)
+                # result: where(self_p == other_p, (self_t + other_t) / 2, where(self_p < other_p, self_t, other_t))
+                result_tangent = ops.where(self_p == other_p, ops.div_Scalar(self_t + other_t, 2), ops.where(self_p < other_p, self_t, other_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12218,8 +12218,8 @@ def copysign_Tensor(input, other, *, out=None):
             state.flags &= ~FORWARD_AD
             try:
                 self_p = input
-                # result: copysign_backward(self_t, self_p, result)
-                result_tangent = copysign_backward(self_t, self_p, result)
+                # result: self_t * (result / self_p).masked_fill(self_p == 0, 0)
+                result_tangent = self_t * (result / self_p).masked_fill(self_p == 0, 0)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12285,8 +12285,8 @@ def copysign__Tensor(input, other):
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: copysign_backward(self_t, self_p, result)
-                result_tangent = copysign_backward(self_t, self_p, input)
+                # result: self_t * (result / self_p).masked_fill(self_p == 0, 0)
+                result_tangent = self_t * (input / self_p).masked_fill(self_p == 0, 0)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -12349,7 +12349,7 @@ def copysign_Scalar(input, other, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = copysign_backward(self_t.conj(), self_p, result).conj()
+                result_tangent = (self_t.conj() * (result / self_p).masked_fill(self_p == 0, 0)).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12411,7 +12411,7 @@ def copysign__Scalar(input, other):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = copysign_backward(self_t.conj(), self_p, input).conj()
+                result_tangent = (self_t.conj() * (input / self_p).masked_fill(self_p == 0, 0)).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)

@@ -36,11 +36,6 @@ def _conj(value):
     return value.conj() if isinstance(value, ops.Tensor) else value.conjugate()
 
 
-def addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1, tensor2, value):
-    """d(s + v a / b) = ds + v (da - db a / b) / b."""
-    return self_t + value * ((tensor1_t - tensor2_t * (tensor1 / tensor2)) / tensor2)
-
-
 def pow_backward(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0."""
     if exponent == 0:
@@ -125,26 +120,6 @@ def mvlgamma_backward(grad, self, p):
     return grad * total
 
 
-def maximum_backward(grad, own, other):
-    """g where `own` is greater, half of it where both are equal."""
-    return ops.masked_fill(ops.where(own == other, ops.div_Scalar(grad, 2), grad), own < other, 0)
-
-
-def minimum_backward(grad, own, other):
-    """g where `own` is less, half of it where both are equal."""
-    return ops.masked_fill(ops.where(own == other, ops.div_Scalar(grad, 2), grad), own > other, 0)
-
-
-def maximum_jvp(self_t, other_t, self, other):
-    """The tangent of the greater one, the mean of both where they are equal."""
-    return ops.where(self == other, (self_t + other_t) / 2, ops.where(self > other, self_t, other_t))
-
-
-def minimum_jvp(self_t, other_t, self, other):
-    """The tangent of the lesser one, the mean of both where they are equal."""
-    return ops.where(self == other, (self_t + other_t) / 2, ops.where(self < other, self_t, other_t))
-
-
 def fmax_keeps_first(self, other):
     """Where fmax returns its first input: it is not less, or the other one is NaN."""
     return ops.logical_or(self >= other, other.isnan())
@@ -163,11 +138,6 @@ def atan2_backward(grad, self, other, grad_input_mask):
         grad * other * inverse if grad_input_mask[0] else None,
         grad * -self * inverse if grad_input_mask[1] else None,
     )
-
-
-def copysign_backward(grad, self, result):
-    """g where the sign was kept, -g where it changed, 0 at 0."""
-    return grad * ops.masked_fill(result / self, self == 0, 0)
 
 
 def xlogy_self_backward(grad, self, other):

@@ -55,11 +55,7 @@ def _dot(gradient, tangent, dim, keepdim):
 
 
 def _recurrence(factor, term, dim):
-    """y with y[k] = term[k] + factor[k] * y[k - 1] along `dim`; factor[0] is not used.
-
-    Args:
-        factor, term: Tensors of one shape.
-    """
+    """y with y[k] = term[k] + factor[k] * y[k - 1] along `dim`, for tensors of one shape; factor[0] is not used."""
     n, step = term.size(dim), 1
     while step < n:
         rest = n - step

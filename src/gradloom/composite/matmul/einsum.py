@@ -201,11 +201,8 @@ def _greedy_pairs(operands, order, output, sizes):
 
 
 def _contract(a, b, kept, counts):
-    """Return the product of two operands, summed over the dimensions from `kept` on that nobody else has.
-
-    Args:
-        counts: how many operands have each dimension, of a size other than 1; brought up to date.
-    """
+    """Return the product of two operands, summed over the dimensions from `kept` on that no other operand has; update
+    `counts`, the number of operands that have each dimension (of another size than 1)."""
     summed, alone = [], ([], [])
     for d in range(kept, a.dim()):
         wide = a.shape[d] != 1, b.shape[d] != 1

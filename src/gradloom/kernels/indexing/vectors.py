@@ -167,12 +167,8 @@ def index_fill_(self, dim, index, value):
 
 
 def index_reduce_(self, dim, index, source, reduce, include_self=True):
-    """Combine the parts of `self` at the indices with the parts of `source`.
-
-    Args:
-        reduce: prod, mean, amax or amin.
-        include_self: whether the parts of `self` take part.
-    """
+    """Combine the parts of `self` at the indices with the parts of `source`. `include_self`: whether
+    the parts of `self` take part."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     import warnings
