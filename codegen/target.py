@@ -88,8 +88,8 @@ def own(checkout: Path | None = None) -> Target:
 
 
 def project(folder: Path) -> Target | None:
-    """Return the package whose project is in a folder; None if it has no `[tool.gradloom]` in a pyproject.toml. Raises
-    UsageError for a table that does not say which package, or names one that is not there."""
+    """Return the package whose project is in a folder; None without `[tool.gradloom]` in a pyproject.toml there. Raises
+    UsageError for a table that names no package, or one that is not there."""
     path = folder / PROJECT
     try:
         with open(path, "rb") as file:
@@ -163,8 +163,8 @@ def find_root(given: Path | None) -> Path:
 
 
 def find_target(given: Path | None) -> Target:
-    """Find what to work on, a package of operators or gradloom: in the folder given, else from the current one up.
-    Raises UsageError if there is neither."""
+    """Find the package of operators, or gradloom, in the folder given, else from the current one up. Raises UsageError
+    if there is neither."""
     if given is not None:
         found = project(given) if given.is_dir() else None
         return found or own(find_root(given))

@@ -70,16 +70,8 @@ def watch(
     afresh: Callable[[], None],
     interval: float = INTERVAL,
 ) -> int:
-    """Generate now and after every change of the sources, until Ctrl-C.
-
-    An error in a source is printed, and the next save tried. Returns the exit code.
-
-    Args:
-        find: finds the target; called again when its pyproject.toml was saved.
-        generate: generates it in this process.
-        afresh: generates it in a new one.
-        interval: seconds between two looks.
-    """
+    """Generate now and after every change of the sources, in this process or `afresh` in a new one, until Ctrl-C;
+    return the exit code. An error in a source is printed, and the next save tried."""
     try:
         target = find()
         loaded = _stamps(generator_files(target))

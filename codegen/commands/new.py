@@ -75,13 +75,8 @@ def check_name(name: str) -> None:
 
 
 def make(name: str, parent: Path) -> Path:
-    """Make the project of a package in the folder `parent / name`, with its generated code.
-
-    Returns:
-        The folder.
-
-    Raises UsageError for a bad name, a folder that exists, or a parent that does not.
-    """
+    """Make the project of a package in `parent / name`, with its generated code; return the folder. Raises UsageError
+    for a bad name, a folder that exists, or a parent that does not."""
     check_name(name)
     folder = parent / name
     if folder.exists() or folder.is_symlink():

@@ -64,15 +64,8 @@ class Derivatives:
 def load(
     path: str | os.PathLike[str], functions: NativeFunctions, *, shown: str | None = None, package: Path | None = None
 ) -> Derivatives:
-    """Load the derivatives of a YAML file and join them to the operators.
-
-    path      the file
-    functions the operators, from `native_functions.load`
-    shown     the path that errors name; `path` by default
-    package   the folder that holds formulas/; `package_folder(path)` by default
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Load the derivatives of a YAML file, which errors name as `shown`, and join them to the operators; `package`
+    holds formulas/. Raises SpecError, or SpecErrors where several things are wrong."""
     package = package_folder(path) if package is None else package
     callables = callables_of(functions, find_helpers(package / "formulas", "src/gradloom/formulas"))
     return analyse_entries(load_entries(path, shown), functions, callables)
@@ -98,13 +91,8 @@ def analyse_entries(
     *,
     replaces: bool = False,
 ) -> Derivatives:
-    """Analyse entries and join their derivatives to the operators.
-
-    home      what generated code calls the module of the operators
-    replaces  whether the entries say `override: true`
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Analyse entries and join their derivatives to the operators, whose module generated code calls `home`; with
+    `replaces`, entries may say `override: true`. Raises SpecError, or SpecErrors."""
     return _Loader(functions, callables, home, replaces).load(entries)
 
 
@@ -251,7 +239,6 @@ def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> D
         helpers=_helpers(resolved),
         forward_helpers=_helpers(forward.resolved),
         uses_operators=any(d.formula and "ops." in d.formula for d in backward.derivatives),
-        forward_uses_operators=forward.uses_operators,
         unnamed=_unnamed(section, schema) if backward.inputs else (),
         place=section.place,
     )

@@ -262,11 +262,10 @@ def _field(
 def _condition(uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]) -> str | None:
     """Return the condition for saving a tensor: an input whose formulas use it needs a gradient. None where that is
     whenever the node exists. A list needs one if any of its elements does."""
-    parts: list[str] = []
     users = {name for derivative, capture in uses if capture.condition is None for name in derivative.inputs}
     if users >= {i.name for i in inputs}:
         return None
-    parts += [needs(i.name) for i in inputs if i.name in users]
+    parts = [needs(i.name) for i in inputs if i.name in users]
     for derivative, capture in uses:
         if capture.condition is not None and not users.issuperset(derivative.inputs):
             parts.append(f"({capture.condition})" if parts or len(uses) > 1 else capture.condition)
@@ -292,7 +291,6 @@ class Forward:
 
     derivatives: tuple[ForwardDerivative, ...]
     resolved: tuple[Resolved, ...]
-    uses_operators: bool
 
 
 class ForwardAnalysis:
@@ -308,8 +306,7 @@ class ForwardAnalysis:
     def analyse(self, lines: Sequence[FormulaLine]) -> Forward:
         """Analyse all formulas. Raises SpecError for one that is wrong or cannot be derived."""
         found = tuple(self.derivative(line) for line in lines)
-        uses = any(r.operators for r in self.resolved) or any(f.kind == LINEAR for f in found)
-        return Forward(found, tuple(self.resolved), uses)
+        return Forward(found, tuple(self.resolved))
 
     def derivative(self, line: FormulaLine) -> ForwardDerivative:
         self.check_outputs(line)

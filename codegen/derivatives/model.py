@@ -158,8 +158,6 @@ class ForwardDerivative:
     not_implemented: str | None = None  # the reason, if there is no formula
     # the inputs among `primals` that an in-place operator overwrites: copy them before the kernel
     keeps_original: tuple[str, ...] = ()
-    # whether the tangent must be written into the tangent of `self`, where that is defined
-    writes_in_place: bool = False
     # the formula where it stands in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
 
@@ -182,7 +180,6 @@ class DifferentiabilityInfo:
     helpers: tuple[tuple[str, str], ...] = ()
     forward_helpers: tuple[tuple[str, str], ...] = ()  # the same for the forward formulas
     uses_operators: bool = False  # whether the backward formulas mention the module of operators
-    forward_uses_operators: bool = False
     # the tensors that no formula and no `non_differentiable` names: none of them may require a gradient
     unnamed: tuple[str, ...] = ()
     # the entry's `name:` (or the dispatch key of its section) in derivatives.yaml
@@ -234,10 +231,7 @@ class DifferentiabilityInfo:
             replace(s, clone=True) if s.kind != "value" and not s.is_output and s.of in written else s
             for s in self.saved
         )
-        forward = tuple(
-            replace(f, keeps_original=tuple(p for p in f.primals if p in written), writes_in_place=True)
-            for f in self.forward
-        )
+        forward = tuple(replace(f, keeps_original=tuple(p for p in f.primals if p in written)) for f in self.forward)
         return replace(self, schema=schema, saved=saved, forward=forward)
 
 

@@ -81,13 +81,8 @@ def base() -> Base:
 
 
 def load(target: Target, shown: Callable[[str], str] | None = None) -> Specification:
-    """Load the specification of a target.
-
-    target    gradloom itself, or a package on disk
-    shown     from the name of a YAML file to the path that errors name; the bare name by default
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Load the specification of a target; `shown` gives the path of a YAML file that errors name. Raises SpecError, or
+    SpecErrors where several things are wrong."""
     shown = shown or (lambda name: name)
     if target.is_own:
         assert target.source is not None
@@ -110,15 +105,8 @@ def _entries(path: Path, shown: str) -> Sequence[Entry]:
 def analyse(
     target: Target, operators: Sequence[Entry], formulas: Sequence[Entry], given: Given | None = None
 ) -> Specification:
-    """Analyse a package whose entries are read.
-
-    target      the package
-    operators   the entries of native_functions.yaml
-    formulas    the entries of derivatives.yaml
-    given       what a package that is made at run time has besides its entries
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Analyse a package from the entries of its two files and, if it is made at run time, what else it has. Raises
+    SpecError, or SpecErrors where several things are wrong."""
     underlying = base()
     given = given or Given()
     functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
@@ -217,15 +205,8 @@ UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list"
 
 
 def check_package(functions: NativeFunctions, known: NativeFunctions, namespace: str) -> None:
-    """Check the operators of a package against gradloom's.
-
-    Args:
-        functions: the operators of the package.
-        known: gradloom's own.
-        namespace: that of the package.
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Check the operators of a package against gradloom's, `known`. Raises SpecError, or SpecErrors where several
+    things are wrong."""
     methods = {s.name.name for f in known for s in f.schemas if "method" in f.variants or s.kind == "inplace"}
     methods |= {*ATTRIBUTE_NAMES, *METHOD_NAMES}
     top = {s.name.name for f in known for s in f.schemas}

@@ -347,9 +347,7 @@ class _Resolver:
         kind = self.visit(func.value)
         arguments = self._arguments(node)
         name = func.attr
-        if kind is Kind.NUMBER and name in NUMBER_METHODS and not arguments:
-            return kind
-        if kind is Kind.DTYPE and name in DTYPE_METHODS and not arguments:
+        if name in {Kind.NUMBER: NUMBER_METHODS, Kind.DTYPE: DTYPE_METHODS}.get(kind, ()) and not arguments:
             return kind
         if not kind.may_be_tensor:
             raise self._no_attribute(func, kind)
@@ -417,10 +415,8 @@ class _Resolver:
         if variable is None:
             raise self.unknown(node)
         self.variables[node] = variable
-        if variable.role is Role.GRADIENT:
-            self.use_gradient(variable, node, variable.index)
-        elif variable.role is Role.GRADIENTS:
-            self.use_gradient(variable, node, None)
+        if variable.role in (Role.GRADIENT, Role.GRADIENTS):
+            self.use_gradient(variable, node, variable.index if variable.role is Role.GRADIENT else None)
         return variable.kind
 
     # Operators of Python
@@ -530,7 +526,7 @@ class _Resolver:
         outer = dict(self.locals)
         for target, target_kind in zip(targets, kinds, strict=True):
             self._define(target, target_kind)  # type: ignore[arg-type]
-        self.visit_all([*generator.ifs])
+        self.visit_all(generator.ifs)
         element = self.visit(node.elt)
         self.locals = outer
         if element is Kind.NUMBER:

@@ -156,7 +156,7 @@ class _Writer:
                 return self.length(node)
             return self.like(node)
         if self.resolved.kinds.get(node.func.value) is Kind.NUMBER:  # type: ignore[attr-defined]
-            return self.number_method(node, node.func)  # type: ignore[arg-type]
+            return f"{self.before_dot(node.func)}.{NUMBER_METHODS[node.func.attr]}()"  # type: ignore[arg-type,attr-defined]
         return self.read(node)
 
     def binop(self, node: ast.BinOp) -> str | None:
@@ -283,9 +283,6 @@ class _Writer:
         return self.capture_metadata(variable, metadata, metadata.is_public)
 
     # Calls
-
-    def number_method(self, node: ast.Call, func: ast.Attribute) -> str:
-        return f"{self.before_dot(func)}.{NUMBER_METHODS[func.attr]}()"
 
     def like(self, node: ast.Call) -> str | None:
         """Replace `zeros_like(x)` of a tensor that is not needed otherwise: its size, dtype and device suffice."""
@@ -446,9 +443,9 @@ class _ArrayWriter:
             case ast.UnaryOp(op=ast.USub()):
                 return ast.UnaryOp(node.op, self.write(node.operand))
             case ast.Call(keywords=[], func=ast.Attribute(value=base, attr=attr), args=[]):
-                return self.call(node.func, base, attr)
+                return self.call(base, attr)
             case ast.Call(keywords=[], func=ast.Name(id=name), args=[argument]) if node.func in self.resolved.operators:
-                return self.call(node.func, argument, name)
+                return self.call(argument, name)
         raise _OnTensorsOnly
 
     def name(self, node: ast.Name) -> ast.expr:
@@ -464,7 +461,7 @@ class _ArrayWriter:
         self.tensors.append(node.id)
         return ast.Attribute(ast.Name(node.id), "_array")
 
-    def call(self, func: ast.expr, argument: ast.expr, name: str) -> ast.expr:
+    def call(self, argument: ast.expr, name: str) -> ast.expr:
         kind = self.resolved.kinds.get(argument)
         if kind is Kind.NUMBER and name in NUMBER_METHODS:
             return ast.Call(ast.Attribute(self.write(argument), NUMBER_METHODS[name]), [], [])

@@ -337,13 +337,8 @@ def metadata_read(node: ast.expr) -> Read | None:
 
 
 def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, Helper]:
-    """Return the public functions of the modules in a directory.
-
-    shown     the directory as errors name it
-    package   what comes before the name of a module in `Helper.module`
-
-    Raises SpecError for a file that is not Python, or a name that two modules define.
-    """
+    """Return the public functions of the modules in a directory, which errors name as `shown`; `package` precedes the
+    modules' names. Raises SpecError for a file that is not Python, or a name that two modules define."""
     found: dict[str, Helper] = {}
     for module, path in modules_in(directory):
         if any(part.startswith("_") for part in module.split(".")):

@@ -197,9 +197,6 @@ class _Entry:
     def reader(self, more: Mapping[str, Expr]) -> Reader:
         return Reader({**self.names, **more}, self.notation.helpers, None, self.tensors, self.calls)
 
-    def equation(self, of: tuple[str, ...], left: Expr, right: Expr | str) -> Equation:
-        return Equation(of, left, Expr("word", name=right) if isinstance(right, str) else right)
-
     # Backward
 
     def gradients(self) -> dict[str, Expr]:
@@ -230,28 +227,26 @@ class _Entry:
     def backward(self, d: Derivative) -> list[Equation]:
         lefts = [Expr("partial", (self.names[name],)) for name in d.inputs]
         if d.not_implemented is not None:
-            return [
-                self.equation((n,), left, f"not implemented: {d.not_implemented}")
-                for n, left in zip(d.inputs, lefts, strict=True)
-            ]
+            return self.missing(d.inputs, lefts, d.not_implemented)
         return self.split(d.inputs, lefts, self.readable(d.source, self.gradients()))
+
+    def missing(self, of: tuple[str, ...], lefts: list[Expr], reason: str) -> list[Equation]:
+        right = Expr("word", name=f"not implemented: {reason}")
+        return [Equation((name,), left, right) for name, left in zip(of, lefts, strict=True)]
 
     def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
         """Return one equation for each side of a tuple, where they can be told apart."""
         if len(of) > 1 and right.kind == "tuple" and len(right.args) == len(of):
-            return [self.equation((n,), left, part) for n, left, part in zip(of, lefts, right.args, strict=True)]
+            return [Equation((n,), left, part) for n, left, part in zip(of, lefts, right.args, strict=True)]
         left = lefts[0] if len(lefts) == 1 else Expr("tuple", tuple(lefts))
-        return [self.equation(of, left, right)]
+        return [Equation(of, left, right)]
 
     # Forward
 
     def forward(self, f: ForwardDerivative) -> list[Equation]:
         lefts = [Expr("tangent", (self.names[name],)) for name in f.outputs]
         if f.not_implemented is not None:
-            return [
-                self.equation((n,), left, f"not implemented: {f.not_implemented}")
-                for n, left in zip(f.outputs, lefts, strict=True)
-            ]
+            return self.missing(f.outputs, lefts, f.not_implemented)
         tangents = {f"{i.name}_t": Expr("tangent", (self.names[i.name],)) for i in self.info.inputs}
         if f.kind == "auto_element_wise":
             source = self.info.derivatives[0]

@@ -126,10 +126,8 @@ def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
     what = "a list" if isinstance(node, TextList) else "a mapping"
     if kind == "words" and isinstance(node, TextList):
         bad = next((item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None)
-        return (
-            None if bad is None else bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
-        )
-    hint = "put the whole value in quotes" if kind == "text" else "write words, separated by commas"
+        return None if bad is None else bad.error(f"an item of `{name}` is not a word", _WORDS)
+    hint = "put the whole value in quotes" if kind == "text" else _WORDS
     return node.error(f"`{name}` is {what}, not text", hint)
 
 
@@ -363,11 +361,6 @@ def out_takes(
     PyTorch's write while they read, so that `out` must be all of an input or share nothing with it; so do most
     composites. An operator with a kernel that promotes nothing returns its input's dtype, and may write to what it has
     read.
-
-    Args:
-        words: of the key `out`.
-        type_promotion, tags: as in the entry.
-        is_composite: whether it is made of other operators.
     """
     promotes = type_promotion not in (None, "none")
     dtype = next((w for w in words if w in OUT_DTYPES), "castable" if promotes or is_composite else "same_dtype")

@@ -141,30 +141,17 @@ def rules_folder() -> Path:
 
 
 def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
-    """Load the operators of a YAML file.
-
-    path      the file
-    shown     the path that errors name; `path` by default
-    package   the folder that holds kernels/ and composite/; `package_folder(path)` by default
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Load the operators of a YAML file, which errors name as `shown`; `package` holds kernels/ and composite/. Raises
+    SpecError, or SpecErrors where several things are wrong."""
     package = package_folder(path) if package is None else package
-    entries = load_entries(path, shown)
-    return analyse_entries(entries, package)
+    return analyse_entries(load_entries(path, shown), package)
 
 
 def analyse_entries(
     entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY, kernels: FunctionIndex | None = None
 ) -> NativeFunctions:
-    """Analyse the entries of a file.
-
-    package   the folder that holds kernels/ and composite/; None if there are none
-    family    the family of entries that nothing else assigns to one
-    kernels   the kernels that have names, if they are not those of the package
-
-    Raises SpecError, or SpecErrors where several things are wrong.
-    """
+    """Analyse the entries of a file. `family` is that of entries which nothing else assigns to one; `kernels` are those
+    with names, if not the package's. Raises SpecError, or SpecErrors."""
     return _Loader(package, entries, family, kernels).load()
 
 
@@ -384,11 +371,8 @@ _MAKERS: dict[str, Callable[[FunctionSchema], FunctionSchema]] = {
 
 
 def variant_names(name: OperatorName) -> dict[str, str]:
-    """Return the names that `autogen:` may give for an operator, and the kind of variant that each means.
-
-    The overload of the operator is kept (`add_.Tensor`, `add.Tensor_out`) or, where the name is free, left
-    out (`add_`, `add.out`), as PyTorch's file has it.
-    """
+    """Return the names that `autogen:` may give for an operator, and the kind of variant of each. The overload is kept
+    (`add_.Tensor`) or, where the name is free, left out (`add_`, `add.out`), as PyTorch's file has it."""
     overload = name.overload
     outs = [f"{overload}_out", "out"] if overload else ["out"]
     names: dict[str, str] = {}
@@ -461,11 +445,8 @@ def spell(schema: FunctionSchema) -> str:
 
 
 def ambiguous_pairs(group: Iterable[tuple[FunctionSchema, frozenset[str]]]) -> list[tuple[int, int]]:
-    """Return the positions (earlier, later) of overloads with equal calls, in a group of one Python name.
-
-    Each member comes with its variants ('function', 'method'); a function is never confused with a method. An
-    out variant shares the function of its functional form and is left out.
-    """
+    """Return the positions (earlier, later) of overloads with equal calls. A function is never confused with a method;
+    an out variant shares the function of its functional form and is left out."""
     first: dict[tuple[str, CallShape], int] = {}
     pairs = []
     for i, (schema, variants) in enumerate(group):

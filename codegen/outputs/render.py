@@ -154,13 +154,8 @@ def _notation_in_memory() -> Notation:
 
 
 def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:
-    """Return the text of every generated file, by path within the package.
-
-    Args:
-        package: the folder of the hand-written library; with it, type stubs are among the files, and docstrings
-            write out what short helpers do.
-        target: what is generated for; gradloom by default.
-    """
+    """Return the text of every generated file, by path within the package. With the folder of the hand-written library,
+    `package`, there are stubs, and docstrings write out what short helpers do."""
     joined = _with_wrapper(derivatives)
     if target is not None and not target.is_own:
         notation = _notation(target)

@@ -109,7 +109,7 @@ def _default(p: Parameter) -> str:
     return f" = {text}"
 
 
-def _varargs(w: Wrapper, shown: Sequence[Parameter]) -> Parameter | None:
+def _varargs(shown: Sequence[Parameter]) -> Parameter | None:
     """Return the parameter whose integers may be passed one by one: the only positional one."""
     positional = [p for p in shown if not p.argument.kwarg_only]
     if len(positional) != 1:
@@ -146,7 +146,7 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
     own = next((p for p in w.parameters if p.argument.name == "self"), None) if method else None
     shown = [p for p in w.parameters if p is not own]
     returns = _returns(w, method, results)
-    varargs = _varargs(w, shown)
+    varargs = _varargs(shown)
     found = []
     forms: list[tuple[Parameter | None, dict[str, str]]] = [(None, renamed) for renamed in _numpy_names(shown)]
     for starred, renamed in [*forms, (varargs, {})] if varargs is not None else forms:
@@ -205,9 +205,6 @@ def _covers(one: Signature, other: Signature) -> bool:
     )
 
 
-# --- hand-written names -------------------------------------------------------------------------------------------
-
-
 def names_in(body: Iterable[ast.stmt]) -> set[str]:
     """Return the names that statements bind, also under `if`; of imports, only those without `*`."""
     found: set[str] = set()
@@ -238,17 +235,8 @@ def written_members(path: Path, name: str) -> set[str]:
     return {m for node in body if isinstance(node, ast.ClassDef) and node.name == name for m in names_in(node.body)}
 
 
-# --- the files -----------------------------------------------------------------------------------------------------
-
-
 def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[..., str]) -> dict[str, str]:
-    """Return the text of every stub file, by path within the generated package.
-
-    Args:
-        names: the public names of all operators.
-        package: the hand-written library's folder, src/gradloom.
-        template: renders a template by its name.
-    """
+    """Return the text of every stub file, by path within the generated package, beside the hand-written `package`."""
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
     by_hand = {"core/tensor": "Tensor", "core/tensor_base": "TensorBase", "tensors/_members": "TensorMembers"}
@@ -286,13 +274,7 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
 
 
 def package_stubs(names: Sequence[PublicName], target: Target, template: Callable[..., str]) -> dict[str, str]:
-    """Return a package's stubs and the function for its methods, by path within its generated code.
-
-    Args:
-        names: the public names of its operators.
-        target: the package.
-        template: renders a template by its name.
-    """
+    """Return a package's stubs and the function for its methods, by path within its generated code."""
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
     methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results) for n in names if n.is_method]

@@ -213,11 +213,7 @@ class Support:
         kernel = function.function.kernel
         if kernel is None:
             return Fact(UNKNOWN, "it depends on the operators that it calls")
-        if kernel.kind == "expression":
-            if kernel.ufunc is None:
-                return Fact(UNKNOWN, "the kernel does not say")
-            return complex_loops(kernel.ufunc)
-        return Fact(UNKNOWN, "the kernel does not say")
+        return Fact(UNKNOWN, "the kernel does not say") if kernel.ufunc is None else complex_loops(kernel.ufunc)
 
     # Variants
 

@@ -192,11 +192,8 @@ class FunctionSchema(language.FunctionSchema):
         return next((a for a in self.arguments if a.name == name), None)
 
     def as_functional(self) -> FunctionSchema:
-        """Return the variant that writes to nothing and returns what this one would have written.
-
-        An operator that writes to one argument of several, such as running statistics, returns its own
-        results first and then the new value of each argument, named after it.
-        """
+        """Return the variant that writes to nothing and returns what this one would have written. One that writes to
+        one argument of several returns its own results first, then each new value, named after its argument."""
         outs = self.out_arguments
         changed = tuple(a for a in self.arguments if a.is_write and a not in outs)
         if not changed and not outs:

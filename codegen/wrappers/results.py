@@ -84,8 +84,7 @@ class KernelCalls(Calls):
         kernel = self.native.kernel
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion == "always_bool":
             return None
-        found = with_out(ast.parse(kernel.source, mode="eval").body, self.first_array, self._kernel_names)
-        return found
+        return with_out(ast.parse(kernel.source, mode="eval").body, self.first_array, self._kernel_names)
 
     @property
     def operand_arrays(self) -> tuple[str, ...]:
@@ -353,8 +352,6 @@ class History(Results):
     @property
     def saved_outputs(self) -> tuple[SavedAttribute, ...]:
         return self._saved(self.info.saved_outputs) if self.info else ()
-
-    # --- forward mode ------------------------------------------------------------------------------------------------
 
     @property
     def _forward(self) -> tuple[ForwardDerivative, ...]:

@@ -34,16 +34,9 @@ def make_wrapper(
     doc: str = "",
     target: Target | None = None,
 ) -> Wrapper:
-    """Return the wrapper of an operator or of its in-place variant.
-
-    Args:
-        is_single: whether its Python name has only this overload.
-        taken: the Python names of all operators; an overload must not be called like one of another name.
-        doc: its docstring.
-        target: the package that has it; gradloom itself by default.
-    """
-    native: NativeFunction = joined.function
-    schema = joined.schema
+    """Return the wrapper of an operator or of its in-place variant. `is_single`: its Python name has no other overload;
+    `taken`: the Python names of all operators, which no other overload may have."""
+    native, schema = joined.function, joined.schema
     kind = "inplace" if schema.kind == "inplace" else "copy" if joined.variant is not None else "functional"
     out_kind = "copy_out" if kind == "copy" else "out"
     name = schema.name.name
@@ -165,8 +158,8 @@ def make_all(
 
 
 def _check_names(wrappers: Iterable[Wrapper]) -> None:
-    """Refuse operators for which no code can be generated, and two of one name in it, such as `add.Tensor` and
-    `add_Tensor`. Raises SpecError at the operator; of two, at the second."""
+    """Refuse operators for which no code can be generated, and the second of two that have one name in it (`add.Tensor`
+    and `add_Tensor`). Raises SpecError."""
     errors: list[SpecError] = []
     taken: dict[tuple[str, str], Wrapper] = {}
     for w in wrappers:

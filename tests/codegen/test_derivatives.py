@@ -433,7 +433,6 @@ def test_an_inplace_variant_keeps_what_it_overwrites(load):
         "result": (False, True),
     }
     assert found.forward[0].keeps_original == ("self",)
-    assert found.forward[0].writes_in_place
     assert not any(s.clone for s in load(text, INPLACE)["foo"].info.saved)
 
 
