@@ -56,7 +56,7 @@ class Contender:
 
 
 def serve(library: str, threads: int) -> None:
-    """The process's side: answer requests until standard input closes."""
+    """Answer requests until standard input closes; the process's side."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
 

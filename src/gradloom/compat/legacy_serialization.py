@@ -1,8 +1,8 @@
-"""The format of `torch.save` from before PyTorch 1.6, which `_use_new_zipfile_serialization=False` still writes.
+"""The format of `torch.save` before PyTorch 1.6, which `_use_new_zipfile_serialization=False` still writes.
 
-A file is a row of pickles: a magic number, a version, facts about the machine, the object, and the keys of its
-storages; after them comes each storage, as the number of its elements in eight bytes and the elements. In the object, a
-storage is a persistent id `("storage", torch.FloatStorage, key, location, number of elements, None)`.
+A file is a sequence of pickles: a magic number, a version, byte order and type sizes, the object, and the keys of its
+storages. Each storage follows as its number of elements, in eight bytes, and the elements. In the object, a storage is
+a persistent id `("storage", torch.FloatStorage, key, location, number of elements, None)`.
 """
 
 from __future__ import annotations

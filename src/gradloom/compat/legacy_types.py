@@ -1,4 +1,4 @@
-"""The classes of PyTorch's first years: `FloatTensor([1, 2])`, `LongTensor(2, 3)`, `isinstance(x, DoubleTensor)`."""
+"""Legacy tensor classes: `FloatTensor([1, 2])`, `LongTensor(2, 3)`, `isinstance(x, DoubleTensor)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..types.dtype import ALL, dtype, legacy_type_name, set_default_dtype
 
 
 class _TensorType(type):
-    """A class without instances of its own: calling it makes a Tensor of its dtype, which is then an instance of it."""
+    """Metaclass of the legacy classes: calling one makes a Tensor of its dtype, which is then an instance of it."""
 
     dtype: dtype
 
@@ -24,7 +24,7 @@ class _TensorType(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
-if TYPE_CHECKING:  # for annotations; `tensor_type` makes them when they are first asked for
+if TYPE_CHECKING:  # for annotations; `tensor_type` makes them on first use
 
     class FloatTensor(Tensor): ...
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:  # for annotations; `tensor_type` makes them when they are fir
 
 
 def set_default_tensor_type(t: type | str) -> None:
-    """Make the dtype of a class such as FloatTensor, or of its name "torch.FloatTensor", the default; see
-    set_default_dtype, which says it better.
+    """Make the dtype of a class such as FloatTensor, or of its name "torch.FloatTensor", the default dtype. Prefer
+    set_default_dtype.
 
     Raises:
         TypeError: if it is not a floating-point class.
@@ -62,7 +62,7 @@ def set_default_tensor_type(t: type | str) -> None:
 
 
 def tensor_type(name: str) -> Any:
-    """The class of that name, such as "FloatTensor"; None if there is none."""
+    """Return the legacy class with this name, such as "FloatTensor"; None if there is none."""
     for found in ALL:
         if legacy_type_name(found) == f"torch.{name}":
             return _TensorType(name, (), {"dtype": found, "__doc__": f"Makes tensors of type {found}."})

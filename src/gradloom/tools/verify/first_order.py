@@ -316,7 +316,7 @@ class FirstOrder:
                 )
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
-        """The tangents of all inputs at once give the sum of what each gives."""
+        """Check that tangents of all inputs at once give the sum of the tangents for each."""
         if any(not len(self.function.by_input[i]) for i in forward):
             return  # nothing to add up
         directions = {i: self.function.by_input[i].sum(0) for i in forward}
@@ -340,7 +340,7 @@ class FirstOrder:
                 )
 
     def undefined(self) -> Iterator[Fault]:
-        """Undefined gradients of some or all outputs count as zeros."""
+        """Check that undefined gradients of some or all outputs count as zeros."""
         self.counts.add("undefined")
         kept = self.function.kept
         patterns = [set(kept)] + [{k} for k in kept if len(kept) > 1]
@@ -402,13 +402,13 @@ def _relative(a: Array, b: Array) -> float:
 
 
 def _expanded(cotangent: Any) -> Any:
-    """The same numbers, all in one place of memory: what `sum().backward()` hands on."""
+    """Return the same numbers with stride 0, as `sum().backward()` passes them on."""
     array = cotangent._array
     return wrap(np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape))
 
 
 def _spread(cotangent: Any) -> Any:
-    """The same numbers in an array with gaps, in the opposite order of dimensions."""
+    """Return the same numbers in an array with gaps and reversed dimension order."""
     array = cotangent._array
     if not array.ndim:
         return cotangent
