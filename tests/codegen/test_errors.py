@@ -47,7 +47,10 @@ def test_the_base_is_sound(checkout, capsys):
 
 
 def test_there_are_cases():
-    assert len(CASES) >= 455
+    assert len(CASES) >= 457
+    assert {path for path in cases.ERRORS.iterdir() if path.suffix != ".test"} == {cases.BASE}, (
+        "no other form of a case"
+    )
 
 
 # --- the files of cases ----------------------------------------------------------------------------------------------

@@ -1,2 +1,0 @@
-def take(self):
-    return self

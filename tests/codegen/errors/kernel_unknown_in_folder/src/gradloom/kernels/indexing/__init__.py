@@ -1,1 +1,0 @@
-"""A family of two files."""
