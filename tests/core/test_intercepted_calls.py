@@ -1,4 +1,4 @@
-"""Who answers a call before its kernel runs: Note [Interception]."""
+"""Handlers of a call before its kernel runs: Note [Interception]."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from gradloom.memory.metadata import Metadata
 
 
 @pytest.fixture
-def answers(monkeypatch):
-    """The table of those who answer, empty for the time of a test."""
-    table = [None] * len(interception._answers)
-    monkeypatch.setattr(interception, "_answers", table)
+def handlers(monkeypatch):
+    """The table of handlers, empty for the time of a test."""
+    table = [None] * len(interception._handlers)
+    monkeypatch.setattr(interception, "_handlers", table)
     return table
 
 
 @pytest.fixture
-def seen(answers, monkeypatch):
+def seen(handlers, monkeypatch):
     """The calls that this thread makes, seen where a profiler sees them."""
     calls = []
 
-    def answer(call):
+    def handle(call):
         calls.append((call.wrapper.__name__, call.args))
         return call.below(PROFILER)
 
-    answers[PROFILER] = answer
+    handlers[PROFILER] = handle
     monkeypatch.setattr(state, "flags", state.flags | INTERCEPT)
     return calls
 
@@ -52,7 +52,7 @@ def held(inner, requires_grad=False):
 
 
 def compute(call):
-    """An answer of PYTHON: history is recorded of the tensors, what they hold is computed with."""
+    """A handler of PYTHON: history is recorded of the tensors, what they hold is computed with."""
     if not any(isinstance(t, Held) for t in call.tensors()):
         return NotImplemented
 
@@ -93,8 +93,8 @@ def test_history_is_recorded_below(seen):
     assert "mul" in [name for name, _ in seen]
 
 
-def test_an_answer_stands_in_for_the_operator(answers, monkeypatch):
-    answers[PROFILER] = lambda call: "mine"
+def test_a_handler_replaces_the_operator(handlers, monkeypatch):
+    handlers[PROFILER] = lambda call: "mine"
     assert torch.ones(2) is not "mine"  # noqa: F632 (nothing is intercepted)
     monkeypatch.setattr(state, "flags", state.flags | INTERCEPT)
     assert torch.ones(2) == "mine"
@@ -110,8 +110,8 @@ def test_an_answer_stands_in_for_the_operator(answers, monkeypatch):
         lambda x: torch.max(x * x, dim=0)[0],
     ],
 )
-def test_gradients_flow_through_tensors_that_somebody_else_computes_with(answers, program):
-    answers[PYTHON] = compute
+def test_gradients_flow_through_tensors_that_somebody_else_computes_with(handlers, program):
+    handlers[PYTHON] = compute
     values = torch.tensor([1.0, -2.0, 3.0])
     plain = values.clone().requires_grad_()
     expected = program(plain)
@@ -125,13 +125,13 @@ def test_gradients_flow_through_tensors_that_somebody_else_computes_with(answers
 
 
 @pytest.mark.parametrize("program", [lambda x: x * 2, lambda x: x.sum(dim=0), lambda x: torch.cat([x, x])])
-def test_without_an_answer_there_is_an_error(answers, program):
+def test_without_a_handler_there_is_an_error(handlers, program):
     with pytest.raises(TypeError, match="no implementation of .* of class Held, which has no values"):
         program(held(torch.ones(3)))
 
 
-def test_a_replaced_derivative_is_recorded_too(answers):
-    answers[PYTHON] = compute
+def test_a_replaced_derivative_is_recorded_too(handlers):
+    handlers[PYTHON] = compute
     entry = """
     - name: mul.Tensor(Tensor self, Tensor other) -> Tensor
       override: true

@@ -145,10 +145,7 @@ class Call:
     def invoke(self, changes: dict[str, Any] | None = None, wrapper: Any = None) -> Any:
         """Call the operator, or another wrapper with the same parameters, with some arguments replaced."""
         values = self.values if changes is None else {**self.values, **changes}
-        wrapper = wrapper or self.wrapper
-        if not hasattr(wrapper, "__code__"):  # an operator of a library takes all arguments by position
-            return wrapper(*values.values(), *self.rest)
-        return Intercepted(wrapper, (*values.values(), *self.rest)).plain()
+        return Intercepted(wrapper or self.wrapper, (*values.values(), *self.rest)).plain()
 
     def wrap(self, result: Any) -> Any:
         """Wrap physical results as batched tensors of this level."""

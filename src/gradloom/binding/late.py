@@ -67,10 +67,10 @@ def _torch_function() -> _Functions:
 
 
 def _torch_dispatch() -> _Functions:
-    from ..python_dispatch.torch_dispatch import adopt, lift_fresh, local_scalar, make_wrapper_subclass
+    from ..python_dispatch.torch_dispatch import add_subclass, lift_fresh, local_scalar, make_wrapper_subclass
 
     return {
-        "add_dispatch_subclass": adopt,
+        "add_dispatch_subclass": add_subclass,
         "make_wrapper_subclass": make_wrapper_subclass,
         "local_scalar": local_scalar,
         "lift_fresh": lift_fresh,

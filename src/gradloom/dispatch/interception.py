@@ -1,24 +1,23 @@
-"""Interception: how a profiler, vmap, autocast or `__torch_dispatch__` gets to see a call before the kernel runs.
+"""Interception: how a profiler, vmap, autocast and `__torch_dispatch__` handle a call before the kernel runs.
 
 Note [Interception]
-A call that nobody wants to see pays nothing for those who might. A wrapper finds out that somebody does where it looks
-anyway:
+A call that nothing intercepts must not pay for those that could. A wrapper finds out where it looks anyway:
 
     x._operand     where wrappers read the arrays of their arguments: a second name of the slot `_array`. A subclass of
-                   Tensor that answers calls itself has a property there that raises AttributeError. All that is not
-                   a wrapper reads `_array`
+                   Tensor that overrides operators has a property there that raises AttributeError. Code outside
+                   wrappers reads `_array`
     state.flags    the bit INTERCEPT: a mode or a profiler of this thread; AUTOCAST, in wrappers of operators with an
                    autocast policy
 
-and hands the call, one overload with its arguments as the parser made them, to `intercept`. Whoever may answer it is
-asked in the order of the keys below, which is PyTorch's; ZEROS are tangents that are known to be zero. One that does
-not care returns NotImplemented. An answer may pass the call on with `call.below(KEY)`. Autograd stands above PYTHON and
-below the others: a profiler, vmap and autocast call operators that record their history as ever, while
+and passes the call, one overload with its arguments as the parser made them, to `intercept`. The handlers of the
+dispatch keys below are called in PyTorch's order; ZEROS are tangents that are known to be zero. A handler returns
+NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands above PYTHON and
+below the others: a profiler, vmap and autocast call operators that record their history as always, while
 `__torch_dispatch__` takes the place of the kernel below. `record` gives a wrapper that kernel (REDISPATCH): the wrapper
 calls it instead of its own, and records the history of what it returns. Meanwhile `_operand` gives the metadata of
 tensors that have no values. (`__torch_function__` comes before all of them; see Note [Torch functions].)
 
-Who answers is registered when the feature is first used (`register`).
+A feature registers its handler when it is first used (`register`).
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Who is asked, in this order.
+# Dispatch keys, in the order of their handlers.
 PROFILER, VMAP, CASTS, PYTHON, ZEROS = range(5)
-_answers: list[Any] = [None] * 5
+_handlers: list[Any] = [None] * 5
 
 
-def register(key: int, answer: Callable[[Call], Any]) -> None:
-    """From now on `answer(call)` is asked about intercepted calls, in the place that `key` has in the order."""
-    _answers[key] = answer
+def register(key: int, handler: Callable[[Call], Any]) -> None:
+    """Let `handler(call)` handle intercepted calls at a dispatch key."""
+    _handlers[key] = handler
 
 
 class Call:
@@ -57,7 +56,7 @@ class Call:
         self.wrapper, self.args, self.out, self.composite = wrapper, args, out, composite
 
     def tensors(self) -> Iterator[Any]:
-        """The tensors among the arguments, also those in lists, and `out`."""
+        """Yield the tensors among the arguments, also those in lists, and `out`."""
         for value in (*self.args, self.out):
             if isinstance(value, _operators.Tensor):
                 yield value
@@ -65,23 +64,23 @@ class Call:
                 yield from (t for t in value if isinstance(t, _operators.Tensor))
 
     def with_args(self, args: tuple[Any, ...], out: Any = None) -> Call:
-        """The same call with other arguments."""
+        """Return the same call with other arguments."""
         return Call(self.wrapper, args, out, self.composite)
 
     def below(self, key: int) -> Any:
-        """Pass the call on to those that come after `key`, and in the end to the operator itself."""
-        for answer in _answers[key + 1 :]:
-            if answer is not None:
-                found = answer(self)
+        """Redispatch to the handlers after `key`, and in the end to the operator itself."""
+        for handler in _handlers[key + 1 :]:
+            if handler is not None:
+                found = handler(self)
                 if found is not NotImplemented:
                     return found
         return self.run()
 
     def run(self) -> Any:
-        """The operator itself; a composite one calls others, which are intercepted in their turn.
+        """Call the operator itself; a composite one calls others, which are intercepted in their turn.
 
         Raises:
-            TypeError: if there are tensors whose values only somebody else can compute with.
+            TypeError: if there are tensors without values, which no handler has taken.
         """
         if self.composite is not None and self.out is None:
             return self.composite(*self.args)
@@ -115,12 +114,12 @@ def call_wrapper(wrapper: Any, args: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: Any = None) -> Any:
-    """Answer a call that a generated wrapper hands over; see Note [Interception]."""
+    """Handle a call that a generated wrapper passes on; see Note [Interception]."""
     return Call(wrapper, args, out, composite).below(-1)
 
 
 def attend(thread: dict[str, Any] | None = None) -> None:
-    """Set the bit INTERCEPT as long as somebody wants to see the calls of a thread: call it when one comes or goes.
+    """Set the bit INTERCEPT while something intercepts calls of a thread; to be called when a mode or profiler changes.
 
     Args:
         thread: the state of the thread, as a dictionary; the running one by default.
@@ -133,7 +132,7 @@ def attend(thread: dict[str, Any] | None = None) -> None:
 
 
 def has_operand(tensor: Any) -> bool:
-    """Whether kernels may read the tensor's array."""
+    """Return whether kernels may read the tensor's array."""
     return hasattr(tensor, "_operand")
 
 

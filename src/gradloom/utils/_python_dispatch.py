@@ -9,7 +9,7 @@ from typing import Any
 from ..dispatch import _operators
 from ..dispatch.interception import PYTHON, attend, register
 from ..dispatch.state import state
-from ..python_dispatch.torch_dispatch import answer
+from ..python_dispatch.torch_dispatch import handle
 
 __all__ = [
     "BaseTorchDispatchMode",
@@ -45,7 +45,7 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
 
     def __enter__(self) -> Any:
-        register(PYTHON, answer)
+        register(PYTHON, handle)
         if "_before" not in self.__dict__:  # a subclass that does not call our __init__
             self._before = []
         self._before.append(state.dispatch_modes)
