@@ -61,9 +61,6 @@ FLOORS = (
 SURFACE = len(FLOORS) - 2
 # Modules that do not stand on the floor of their package.
 ELSEWHERE = {
-    "tensors.conversions": "binding",
-    "tensors.python_operators": "binding",
-    "tensors.binding": "binding",
     "tensors._members": "surface",
     "autograd.profiler": "surface",
     "autograd.profiler_util": "surface",

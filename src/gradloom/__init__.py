@@ -16,7 +16,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.
 
 from . import autograd as autograd  # noqa: E402
 from .binding.late import provide_late_functions as _provide_late_functions  # noqa: E402
-from .tensors.binding import bind as _bind  # noqa: E402
+from .binding.operators import bind as _bind  # noqa: E402
 from .core.anomaly import (  # noqa: E402
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,

@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._stubs.linalg import *  # noqa: F403
 else:
-    from .tensors.binding import namespace as _namespace
+    from .binding.operators import namespace as _namespace
 
     globals().update(_namespace("linalg"))

@@ -162,7 +162,7 @@ def test_which_modules_are_internal():
                 "gradloom.formulas.norm",
                 "gradloom.core.engine",
                 "gradloom.composite.shape.reshapes",
-                "gradloom.tensors.python_operators",
+                "gradloom.binding.python_operators",
             ),
         )
     )

@@ -1,1 +1,1 @@
-"""What joins the floors when gradloom is imported: operators become methods, and the core gets what it calls late."""
+"""The last step of `import gradloom`: operators become methods, and the core gets the functions that it calls late."""

@@ -8,8 +8,8 @@ attributes are class attributes with a default until they are set:
     _edge    where its gradient goes; see Note [Edges]
     _vc      None, or the version counter shared with its views and saved variables: a list of one int
 
-Operators become methods when `gradloom.tensors.binding` runs. `TensorBase` in tensor_base.py has the methods that need
-only the array (sizes, strides, memory). This file has the rest: autograd and Python's protocols.
+Operators become methods when `gradloom.binding.operators` runs. `TensorBase` in tensor_base.py has the methods that
+need only the array (sizes, strides, memory). This file has the rest: autograd and Python's protocols.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The operators, late bound: an empty module that `gradloom.tensors.binding` fills with the generated wrappers.
+"""The operators, late bound: an empty module that `gradloom.binding.operators` fills with the generated wrappers.
 
 The core and the formulas call operators as `_operators.mul(a, b)`. They are imported before any wrapper exists, which
 is what keeps imports running one way only. Names are the operators' own (`mul`, `sum`) for the function that picks an

@@ -1,9 +1,8 @@
-"""What tensors have besides the generated methods and what core/tensor.py writes out: members that other modules bind.
+"""Members of Tensor that are neither generated nor in core/tensor.py, declared for type checkers.
 
-Conversions are bound by conversions.py, square brackets by indexing.py, Python's operators by python_operators.py,
-norms and `unique` by functional.py, and the properties by binding.py. tests/stubs compares this with what is bound.
-Only type checkers read this file; nothing imports it. (It is no .pyi file, because pyright looks for those in the stub
-package only, if there is one.)
+binding/operators.py binds conversions and properties, binding/python_operators.py Python's operators, indexing.py
+indexing, and functional.py norms and `unique`; tests/stubs compares. Nothing imports this file. (It is not a .pyi file,
+because pyright looks for those only in the stub package, if there is one.)
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .handlers import call_handlers, overloaded_arguments
 
 _ROOT = __name__.partition(".")[0]
 # Modules that pass calls on and return the results; their functions are not the ones that users call.
-_BETWEEN = tuple(f"{_ROOT}.{name}" for name in ("dispatch", "generated", "tensors.binding", "python_dispatch"))
+_BETWEEN = tuple(f"{_ROOT}.{name}" for name in ("dispatch", "generated", "binding", "python_dispatch"))
 
 
 def first_call(frame: Any, overloads: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 from ..core.tensor import Tensor, wrapped_number
 from ..dispatch import _operators
@@ -12,6 +13,7 @@ from ..dispatch.overloads import register_types
 from ..dispatch.promotion import number_type
 from ..dispatch.state import disabled_torch_function
 from ..random import Generator
+from ..tensors import indexing
 from ..types.device import (
     channels_last,
     channels_last_3d,
@@ -19,14 +21,14 @@ from ..types.device import (
     device,
     layout,
     memory_format,
+    no_gpu,
     preserve_format,
     strided,
 )
-from ..types.dtype import BY_NAME, PYTHON_TYPES, dtype
-from . import conversions, indexing
+from ..types.dtype import BY_NAME, PYTHON_TYPES, bfloat16, dtype, int8, uint8
 from .python_operators import bind_python_operators
 
-_RARE = (
+_LAZY_METHODS = (
     "apply_",
     "map_",
     "map2_",
@@ -47,6 +49,10 @@ _RARE = (
     "resize",
     "resize_as",
 )
+# Methods that convert to one dtype: PyTorch's short forms of `to`.
+_CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
+    name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")
+}
 # Methods that core/tensor.py writes out, for speed.
 _BY_HAND = frozenset(("conj",))
 
@@ -90,9 +96,12 @@ def bind() -> dict:
     for name, operator in _PROPERTIES.items():
         if operator in operators:
             setattr(Tensor, name, property(copy_of(operators[operator], operator), _SETTERS.get(name)))
-    conversions.bind(Tensor)
+    for name, to_type in _CONVERSIONS.items():
+        setattr(Tensor, name, _conversion(name, to_type))
+    Tensor.cpu = _cpu
+    Tensor.cuda = _cuda
     indexing.bind(Tensor)
-    for name in _RARE:
+    for name in _LAZY_METHODS:
         setattr(Tensor, name, _imported(name))
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
@@ -112,13 +121,33 @@ def _lone_number(value):
     return found
 
 
+def _conversion(name, dtype):
+    def convert(self, memory_format=None):
+        return _operators.to_dtype(self, dtype, False, False, memory_format)
+
+    convert.__name__ = name
+    convert.__qualname__ = f"Tensor.{name}"
+    convert.__doc__ = f"Return the tensor itself if its dtype is {dtype}, else a converted copy."
+    return convert
+
+
+def _cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Return the tensor itself: every tensor is on the CPU."""
+    return self if memory_format is None else _operators.to_dtype(self, self.dtype, False, False, memory_format)
+
+
+def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> None:
+    """Raise AssertionError: gradloom computes on the CPU only."""
+    raise no_gpu()
+
+
 def _imported(name):
     """Return a method for which gradloom.tensors.lazy_methods is imported. It stays, since programs use it as a key."""
 
     def method(self, *args, **kwargs):
-        from . import lazy_methods as rare_methods
+        from ..tensors import lazy_methods
 
-        return getattr(rare_methods, name)(self, *args, **kwargs)
+        return getattr(lazy_methods, name)(self, *args, **kwargs)
 
     method.__name__ = name
     return method
