@@ -1,9 +1,8 @@
 """Values of a YAML file, with their places in it.
 
-A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's
-line and column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an
-error in the third line of a folded formula is reported there. `TextList` and `TextMap` are a YAML list and
-mapping.
+A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's line and
+column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an error in the third
+line of a folded formula is reported there. `TextList` and `TextMap` are a YAML list and mapping.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the generator adds to gradloom.schema: stricter parsing and checks, Python names of parameters, variants.
 
-These objects need not be checked again. Code makes variants with `as_inplace`, `as_out`,
-`as_functional` and `as_copy`.
+These objects need not be checked again. Code makes variants with `as_inplace`, `as_out`, `as_functional` and `as_copy`.
 """
 
 from __future__ import annotations

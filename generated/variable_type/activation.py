@@ -2334,7 +2334,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     ∂L/∂x = g · grad_output · gelu_second(x, approximate)
     dz = gelu_backward(dgrad_output, x, approximate = approximate) + dx · grad_output · gelu_second(x, approximate)
     where x = self, z = result, g = ∂L/∂z
-    gelu_second: Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi.
+    gelu_second: Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi. Of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3): (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')).
 
     GeluBackwardBackward0, from the entry gelu_backward of derivatives.yaml.
     """
@@ -3226,7 +3226,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     dz = glu_backward(dgrad_output, x, dim) + glu_double_backward(dx, grad_output, x, dim)
     where x = self, z = result, g = ∂L/∂z
     glu_jvp: The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too.
-    glu_double_backward: The tangent of glu_backward for x, which is symmetric, so its adjoint too.
+    glu_double_backward: The tangent of glu_backward for x, which is symmetric, so its adjoint too. Its halves are s' * b_t * g and s' * (a_t + a * (1 - 2 * s) * b_t) * g, s' = s * (1 - s).
 
     GluBackwardBackward0, from the entry glu_backward of derivatives.yaml.
     """

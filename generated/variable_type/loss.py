@@ -1093,7 +1093,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     dz = multi_margin_loss_backward(dgrad_output, x, target, p, margin, weight, reduction) + multi_margin_second(dx, grad_output, x, target, p, margin, weight, reduction)
     where x = self, z = result, g = ∂L/∂z
     reduce_loss: The losses of all elements, their mean or their sum.
-    multi_margin_second: The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
+    multi_margin_second: The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1. For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for other classes and minus their sum for y.
 
     MultiMarginLossBackwardBackward0, from the entry multi_margin_loss_backward of derivatives.yaml.
     """

@@ -413,7 +413,7 @@ def prod(input, dtype, *, out=None):
     ∂L/∂x = prod_backward(g, x, z)
     dz = prod_jvp(x, dx, z)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays right in higher derivatives.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward0, from the entry prod of derivatives.yaml.
@@ -476,7 +476,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     ∂L/∂x = prod_backward(g, x, z, dim, keepdim)
     dz = prod_jvp(x, dx, z, dim, keepdim)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays right in higher derivatives.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward1, from the entry prod.dim_int of derivatives.yaml.
@@ -2390,7 +2390,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     ∂L/∂x = logcumsumexp_backward(g, x, z, dim)
     dz = logcumsumexp_jvp(x, dx, z, dim)
     where x = self, z = result, g = ∂L/∂z
-    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
+    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1). Every exponent is negative, since y rises.
     logcumsumexp_jvp: dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1).
 
     LogcumsumexpBackward0, from the entry logcumsumexp of derivatives.yaml.

@@ -138,9 +138,8 @@ def _current_autograd_node() -> Node | None:
 def _will_engine_execute_node(node: Node) -> bool:
     """Return whether this thread's backward pass has run, runs or will run a node.
 
-    Raises:
-        RuntimeError: outside of a backward pass, for anything but a node, and for a node whose gradient autograd.grad
-            only captures.
+    Raises RuntimeError outside of a backward pass, for anything but a node, and for a node whose gradient autograd.grad
+    only captures.
     """
     if not isinstance(node, Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
@@ -152,8 +151,7 @@ def _will_engine_execute_node(node: Node) -> bool:
 def _current_graph_task_execution_order() -> list[Node]:
     """Return the nodes of this thread's backward pass in their order of execution.
 
-    Raises:
-        RuntimeError: outside of a backward pass.
+    Raises RuntimeError outside of a backward pass.
     """
     if state.graph_task is None:
         raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")

@@ -60,8 +60,7 @@ def _get_creation_meta(tensor: Tensor) -> CreationMeta:
     Args:
         tensor: a differentiable view.
 
-    Raises:
-        RuntimeError: if it is not a differentiable view.
+    Raises RuntimeError if it is not a differentiable view.
     """
     return _META.get(_view_of(tensor).creation, CreationMeta.DEFAULT)
 
@@ -73,8 +72,7 @@ def _set_creation_meta(tensor: Tensor, meta: CreationMeta) -> None:
         tensor: a differentiable view.
         meta: the new value.
 
-    Raises:
-        RuntimeError: if it is not a differentiable view.
+    Raises RuntimeError if it is not a differentiable view.
     """
     _view_of(tensor).creation = _CREATION[meta]
 
@@ -130,8 +128,7 @@ def _saved_tensors_hooks_disable(error_message: str, fail_if_non_empty: bool = T
         error_message: message of the RuntimeError for code that pushes hooks.
         fail_if_non_empty: whether active hooks are an error.
 
-    Raises:
-        RuntimeError: with that message, if hooks are active.
+    Raises RuntimeError with that message, if hooks are active.
     """
     if fail_if_non_empty and state.saved_tensor_hooks:
         raise RuntimeError(error_message)

@@ -35,8 +35,7 @@ class UndefinedGrad:
         Args:
             tensors: one Tensor.
 
-        Raises:
-            TypeError: for another number of arguments, or anything but a Tensor.
+        Raises TypeError for another number of arguments, or anything but a Tensor.
         """
         _check_tensors(tensors, 1)
         return _passed_through(tensors, lambda: object.__new__(UndefinedGradBackward))[0]
@@ -68,8 +67,7 @@ class DelayedError:
         Args:
             tensors: `num_inputs` Tensors.
 
-        Raises:
-            TypeError: for another number of arguments, or anything but a Tensor.
+        Raises TypeError for another number of arguments, or anything but a Tensor.
         """
         _check_tensors(tensors, self.num_inputs)
         found = _passed_through(tensors, lambda: Error(self.msg))

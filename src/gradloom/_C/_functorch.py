@@ -49,8 +49,7 @@ def maybe_get_bdim(tensor: Tensor) -> int:
 def get_unwrapped(tensor: Tensor) -> Tensor:
     """Return the whole batch of which a tensor is an element.
 
-    Raises:
-        RuntimeError: if it is not batched.
+    Raises RuntimeError if it is not batched.
     """
     if not is_batchedtensor(tensor):
         raise RuntimeError("No wrappers present! The tensor is not a batch element within vmap")
@@ -65,8 +64,7 @@ def maybe_current_level() -> int | None:
 def current_level() -> int:
     """Return the number of nested vmaps in this thread.
 
-    Raises:
-        RuntimeError: outside of one.
+    Raises RuntimeError outside of one.
     """
     if not state.batching:
         raise RuntimeError("current_level() was called outside of vmap: there is no level")

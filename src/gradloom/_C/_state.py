@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def _set_grad_enabled(enabled: bool) -> None:
     """Set whether this thread records history.
 
-    Raises:
-        TypeError: if `enabled` is not a bool.
+    Raises TypeError if `enabled` is not a bool.
     """
     grad_mode.set_grad_enabled(enabled)
 
@@ -26,8 +25,7 @@ def _set_grad_enabled(enabled: bool) -> None:
 def _set_multithreading_enabled(enabled: bool) -> None:
     """Set whether backward may use several threads; see autograd.set_multithreading_enabled.
 
-    Raises:
-        TypeError: if `enabled` is not a bool.
+    Raises TypeError if `enabled` is not a bool.
     """
     grad_mode.set_multithreading_enabled(enabled)
 
@@ -50,10 +48,8 @@ def _is_view_replay_enabled() -> bool:
 
 
 def _set_view_replay_enabled(enabled: bool) -> None:
-    """Store the setting for `_is_view_replay_enabled`; it has no effect.
-
-    Views of a base that was written to are recreated from their strides, and replayed where strides do not suffice.
-    """
+    """Store the setting for `_is_view_replay_enabled`; it has no effect. Views of a base that was written to are
+    recreated from their strides, and replayed where strides do not suffice."""
     state.view_replay = _checked(enabled, "set_view_replay_enabled")
 
 
@@ -64,8 +60,7 @@ def _is_grad_layout_enforcement_enabled() -> bool:
 
 def _set_grad_layout_enforcement_enabled(enabled: bool) -> None:
     """Set whether a leaf's first gradient is copied to the leaf's strides; see
-    autograd.grad_mode.enforce_grad_layout_policy.
-    """
+    autograd.grad_mode.enforce_grad_layout_policy."""
     state.grad_layout = _checked(enabled, "_set_grad_layout_enforcement_enabled")
 
 
@@ -116,8 +111,7 @@ def _stash_obj_in_tls(key: str, value: Any) -> None:
 def _get_obj_in_tls(key: str) -> Any:
     """Return the object that this thread stores under a key.
 
-    Raises:
-        RuntimeError: if there is none.
+    Raises RuntimeError if there is none.
     """
     if not hasattr(_objects, key):
         _refuse_key(key)
@@ -132,8 +126,7 @@ def _is_key_in_tls(key: str) -> bool:
 def _remove_obj_from_tls(key: str) -> None:
     """Remove the object that this thread stores under a key.
 
-    Raises:
-        RuntimeError: if there is none.
+    Raises RuntimeError if there is none.
     """
     if not hasattr(_objects, key):
         _refuse_key(key)
@@ -147,8 +140,7 @@ def _refuse_key(key: str) -> NoReturn:
 def _add_docstr(function: Any, text: str) -> Any:
     """Set a function's docstring and return the function.
 
-    Raises:
-        RuntimeError: if it has a docstring.
+    Raises RuntimeError if it has a docstring.
     """
     if function.__doc__:
         raise RuntimeError(f"function '{getattr(function, '__name__', function)}' already has a docstring")

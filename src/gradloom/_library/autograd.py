@@ -154,8 +154,7 @@ def _unflatten(leaves: Any, lengths: list[int | None]) -> list[Any]:
 def _same_structure(found: tuple[Any, ...], lengths: list[int | None]) -> list[Any]:
     """Return the gradients of backward, with lists flattened.
 
-    Raises:
-        RuntimeError: unless there is one for each argument, and a list of the same length for a list.
+    Raises RuntimeError unless there is one for each argument, and a list of the same length for a list.
     """
     leaves: list[Any] = []
     fits = len(found) >= len(lengths) and all(g is None for g in found[len(lengths) :])

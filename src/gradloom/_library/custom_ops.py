@@ -172,8 +172,7 @@ class CustomOpDef:
             setup_context: `setup_context(ctx, inputs, output)` saves on `ctx` what backward needs. With keyword-only
                 arguments it is `setup_context(ctx, inputs, keyword_only_inputs, output)`.
 
-        Raises:
-            RuntimeError: if the operator writes to its arguments.
+        Raises RuntimeError if the operator writes to its arguments.
         """
         if self._schema.is_mutable or self._schema._is_view_op():
             raise RuntimeError(
@@ -215,8 +214,7 @@ class CustomOpDef:
             device_type: "cpu"; "cuda" has no effect.
             cast_inputs: the dtype.
 
-        Raises:
-            ValueError: if it is not a device.
+        Raises ValueError if it is not a device.
         """
         if device_type not in ("cpu", "cuda"):
             raise ValueError(f"Unknown device type: {device_type}: autocast knows cpu and cuda")

@@ -44,9 +44,8 @@ def infer_schema(
     Returns:
         The text, such as `(Tensor x, *, float scale=1.0) -> Tensor`.
 
-    Raises:
-        ValueError: if a parameter has no annotation or one without a schema type, or mutates_args names anything but a
-            tensor parameter.
+    Raises ValueError if a parameter has no annotation or one without a schema type, or mutates_args names anything
+    but a tensor parameter.
     """
     return _Inference(prototype_function, mutates_args).schema(op_name)
 

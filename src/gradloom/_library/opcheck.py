@@ -34,8 +34,7 @@ class FakeImplCtx:
         Args:
             min, max: its bounds.
 
-        Raises:
-            ValueError: if it may not be negative.
+        Raises ValueError if it may not be negative.
         """
         if min < 0:
             raise ValueError(

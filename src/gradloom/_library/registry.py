@@ -29,8 +29,7 @@ _DEVICES = {
 def parse_qualname(qualname: str) -> tuple[str, str]:
     """Return namespace and name of `mylib::foo`.
 
-    Raises:
-        ValueError: if it is not of this form.
+    Raises ValueError if it is not of this form.
     """
     parts = qualname.split("::") if isinstance(qualname, str) else []
     if len(parts) != 2 or not all(parts):
@@ -49,8 +48,7 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
         tags: members of gradloom.Tag.
         replace: whether it may replace one that a library defined before.
 
-    Raises:
-        RuntimeError: if the text is not a schema, or the operator exists.
+    Raises RuntimeError if the text is not a schema, or the operator exists.
     """
     schema = parse_schema(text)
     own, _, name = schema.name.rpartition("::")
@@ -100,8 +98,7 @@ def remove(operator: LibraryOperator) -> None:
 def qualified(op: Any) -> str:
     """Return `mylib::foo` for a name, an operator object or a CustomOpDef.
 
-    Raises:
-        ValueError: for anything else.
+    Raises ValueError for anything else.
     """
     name = getattr(op, "_qualname", None)
     if isinstance(name, str):
@@ -117,8 +114,7 @@ def qualified(op: Any) -> str:
 def find(op: Any) -> LibraryOperator:
     """Return the operator of a library; see `qualified` for `op`.
 
-    Raises:
-        RuntimeError: if no library has defined it.
+    Raises RuntimeError if no library has defined it.
     """
     name = qualified(op)
     if name not in operators:
@@ -173,8 +169,7 @@ def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[]
 def key_of_device(device_type: str) -> str:
     """Return the dispatch key of a device type; `default` means all devices.
 
-    Raises:
-        RuntimeError: if there is no such device.
+    Raises RuntimeError if there is no such device.
     """
     if device_type == "default":
         return "CompositeExplicitAutograd"

@@ -142,10 +142,8 @@ class GradScaler:
         found["stage"] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any, inverse: Tensor | None, allow_fp16: bool = False) -> dict[Any, Tensor]:
-        """Multiply the gradients by `inverse`; return {device: 1.0 if one is infinite or NaN, else 0.0}.
-
-        The result is empty if there are no gradients.
-        """
+        """Multiply the gradients by `inverse`; return {device: 1.0 if one is infinite or NaN, else 0.0}. The result is
+        empty if there are no gradients."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype is float16 for g in grads):
             raise ValueError(
@@ -198,10 +196,8 @@ class GradScaler:
         return result
 
     def _step_of_aware(self, optimizer: Any, found: dict[str, Any], args: tuple, kwargs: dict) -> Any:
-        """Call the step of an optimizer that unscales and checks gradients itself.
-
-        It reads its attributes `grad_scale` (None if the gradients are already unscaled) and `found_inf`.
-        """
+        """Call the step of an optimizer that unscales and checks gradients itself. It reads its attributes `grad_scale`
+        (None if the gradients are already unscaled) and `found_inf`."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             warnings.warn(
                 "GradScaler is going to stop passing itself as a keyword argument to the optimizer's step, "

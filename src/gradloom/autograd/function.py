@@ -430,8 +430,7 @@ def _by_position(
         separate: whether there is a setup_context, which gets the defaults of omitted arguments. Otherwise arguments
             before a keyword argument are required, and forward fills in those after it.
 
-    Raises:
-        TypeError: for a name that forward does not have, or has after a `*`, and for a duplicate or missing argument.
+    Raises TypeError for a name that forward does not have, or has after a `*`, and for a duplicate or missing argument.
     """
     import inspect
 

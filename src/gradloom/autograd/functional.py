@@ -479,8 +479,7 @@ def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tu
     Returns:
         A matrix for each tensor, with a row for each element of all of them and a column for each of its own.
 
-    Raises:
-        AssertionError: without any tensor.
+    Raises AssertionError without any tensor.
     """
     if not tensors or len(tensors) != len(tensor_numels):
         raise AssertionError("Expected at least one tensor, and a number of elements for each")

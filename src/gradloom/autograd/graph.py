@@ -71,8 +71,7 @@ def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
     Args:
         tensor: a Tensor or a GradientEdge.
 
-    Raises:
-        AssertionError: if it does not require grad.
+    Raises AssertionError if it does not require grad.
     """
     node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
     if node is None:

@@ -1,6 +1,5 @@
 """Jacobians of a function at a point, by finite differences, by reverse mode and by forward mode: what gradcheck
-compares; see its Note [What is compared].
-"""
+compares; see its Note [What is compared]."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ def _make_grads(
         is_grads_batched: whether the gradients have a first dimension more, over which vmap goes; they are only checked
             then.
 
-    Raises:
-        RuntimeError: if one does not fit its output, or is missing.
+    Raises RuntimeError if one does not fit its output, or is missing.
     """
     if is_grads_batched:
         for output, grad in zip(outputs, grads, strict=True):
@@ -95,8 +94,7 @@ def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack
     Args:
         pack_hook, unpack_hook: as for saved_tensors_hooks.
 
-    Raises:
-        RuntimeError: if hooks are disabled.
+    Raises RuntimeError if hooks are disabled.
     """
     saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
 
@@ -104,8 +102,7 @@ def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack
 def _pop_saved_tensors_default_hooks() -> None:
     """Take away the hooks that were pushed last.
 
-    Raises:
-        RuntimeError: if there are none.
+    Raises RuntimeError if there are none.
     """
     if not state.saved_tensor_hooks:
         raise RuntimeError("_pop_saved_tensors_default_hooks(): no hooks are there; each pop belongs to a push")

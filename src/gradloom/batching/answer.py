@@ -21,8 +21,7 @@ def answer(intercepted: Intercepted) -> Any:
     Returns:
         Its result; NotImplemented if no argument is batched and the operator is not random.
 
-    Raises:
-        RuntimeError: if the operator cannot be batched.
+    Raises RuntimeError if the operator cannot be batched.
     """
     wrapper, args = intercepted.wrapper, intercepted.args
     level = innermost(args)

@@ -170,8 +170,7 @@ def _rtruediv(self, other):
 def _invert(self):
     """`~self`.
 
-    Raises:
-        TypeError: unless the dtype is integral or bool.
+    Raises TypeError unless the dtype is integral or bool.
     """
     if self._array.dtype.kind not in "iub":
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")

@@ -26,7 +26,6 @@ def empty_cache() -> None:
 def synchronize(device: Any = None) -> None:
     """Refuse to wait for a device.
 
-    Raises:
-        RuntimeError: always.
+    Raises RuntimeError always.
     """
     raise RuntimeError("there is no such device: gradloom computes on the CPU. Ask is_available() first")

@@ -51,8 +51,7 @@ def set_default_tensor_type(t: type | str) -> None:
     """Make the dtype of a class such as FloatTensor, or of its name "torch.FloatTensor", the default dtype. Prefer
     set_default_dtype.
 
-    Raises:
-        TypeError: if it is not a floating-point class.
+    Raises TypeError if it is not a floating-point class.
     """
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
     wanted = next((d for d in ALL if legacy_type_name(d).rpartition(".")[2] == name.rpartition(".")[2]), None)

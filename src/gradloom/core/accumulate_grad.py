@@ -107,10 +107,8 @@ def _references(grad):
 
 
 def _own(grad, variable):
-    """Return `grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy.
-
-    A gradient whose memory is not laid out as the variable's is copied into that layout.
-    """
+    """Return `grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy. A
+    gradient whose memory is not laid out as the variable's is copied into that layout."""
     array = grad._array
     if array.__class__ is not np.ndarray:
         return _operators.detach(grad)

@@ -88,8 +88,7 @@ def note_write(counter) -> None:
 def apply_watched(node, grads, edges):
     """Run a node and check its results for NaN.
 
-    Raises:
-        RuntimeError: for a NaN, unless anomaly mode was entered with check_nan=False.
+    Raises RuntimeError for a NaN, unless anomaly mode was entered with check_nan=False.
     """
     outputs = node.apply(grads, edges)
     if _mode["check_nan"]:

@@ -237,11 +237,8 @@ def _mark_needed(root, plan: Plan) -> None:
 
 
 def _run(task: GraphTask, node: Node, grads: list) -> None:
-    """Run nodes until none is ready.
-
-    The loop's body runs once per node, so all names are local, and a node that is the only ready one waits in
-    `next_node` instead of the heap.
-    """
+    """Run nodes until none is ready. The loop's body runs once per node, so all names are local, and a node that is the
+    only ready one waits in `next_node` instead of the heap."""
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
     add = np.add
     ready: list = []
@@ -368,8 +365,7 @@ _ALONE = _calibrate()
 def queue_callback(callback) -> None:
     """Call `callback()` when this thread's backward pass has finished.
 
-    Raises:
-        RuntimeError: outside of a backward pass.
+    Raises RuntimeError outside of a backward pass.
     """
     task = state.graph_task
     if task is None:

@@ -42,8 +42,7 @@ def explain(error: Exception, loop) -> None:
         error: the exception; its traceback starts in the pass.
         loop: the code object of the engine's loop, whose local `node` is the running node.
 
-    Raises:
-        RuntimeError: with PyTorch's message, in place of NumPy's error about a saved tensor whose size has changed.
+    Raises RuntimeError with PyTorch's message, in place of NumPy's error about a saved tensor whose size has changed.
     """
     frames = list(_frames(error.__traceback__))
     at = next((i for i, (frame, _) in enumerate(frames) if frame.f_code is loop), None)
@@ -275,10 +274,8 @@ def _derivatives_file(generated_file: str) -> Path | None:
 
 
 def _frames(traceback):
-    """Yield the frames of a traceback and their lines, outermost first, up to a number.
-
-    The limit keeps the cost linear when an exception passes through many nested passes, each of which explains it.
-    """
+    """Yield the frames of a traceback and their lines, outermost first, up to a number. The limit keeps the cost linear
+    when an exception passes through many nested passes, each of which explains it."""
     for _ in range(_MOST_FRAMES):
         if traceback is None:
             return

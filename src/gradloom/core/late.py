@@ -61,8 +61,7 @@ def provide(loader: Callable[[], Mapping[str, _Function]], *names: str) -> None:
         loader: imports the functions and returns them by name.
         names: the functions that it returns.
 
-    Raises:
-        TypeError: for a name that is not listed.
+    Raises TypeError for a name that is not listed.
     """
     unknown = set(names).difference(__annotations__)
     if unknown:

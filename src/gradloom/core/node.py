@@ -227,8 +227,7 @@ class Node:
         Returns:
             The gradient of its only input, or a tuple of gradients.
 
-        Raises:
-            TypeError: if the number of gradients differs, or one is not a Tensor.
+        Raises TypeError if the number of gradients differs, or one is not a Tensor.
         """
         wanted = len(self.input_metadata) // 2
         if len(grads) != wanted:
@@ -340,8 +339,7 @@ def zeros_of(node: Any, output_nr: int) -> Any:
 def bump_version(tensor: Any) -> None:
     """Count a write to the tensor's memory.
 
-    Raises:
-        RuntimeError: for an inference tensor outside of inference mode.
+    Raises RuntimeError for an inference tensor outside of inference mode.
     """
     if tensor._inference is True and not state.flags & INFERENCE:
         raise RuntimeError(

@@ -21,8 +21,7 @@ UNUSED = (
 def as_tuple(value) -> tuple:
     """Return a tuple of one Tensor, one GradientEdge, or the members of an iterable.
 
-    Raises:
-        TypeError: for anything else.
+    Raises TypeError for anything else.
     """
     if isinstance(value, _operators.Tensor) or is_edge(value):
         return (value,)
@@ -37,8 +36,7 @@ def is_edge(value) -> bool:
 def input_edges(inputs: tuple) -> list:
     """Return the edges of the inputs of `grad` or `backward`; without a node for a tensor that does not require grad.
 
-    Raises:
-        RuntimeError: if an input is neither a Tensor nor a GradientEdge, or its node has no such output.
+    Raises RuntimeError if an input is neither a Tensor nor a GradientEdge, or its node has no such output.
     """
     return [
         value._edge or gradient_edge(value)
@@ -54,8 +52,7 @@ def edges_of_constants(inputs: tuple, edges: list) -> list:
     """Return the edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
     requires grad, which require grad themselves and have no history, so that nothing leads to them.
 
-    Raises:
-        RuntimeError: if an input does not require grad.
+    Raises RuntimeError if an input does not require grad.
     """
     found = []
     for value, edge in zip(inputs, edges, strict=True):

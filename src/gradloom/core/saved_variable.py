@@ -109,8 +109,7 @@ class SavedVariable:
     def register_hooks(self, pack, unpack):
         """Keep `pack(tensor)` instead of the tensor; `unpack` must return an equal tensor.
 
-        Raises:
-            RuntimeError: if there are hooks already, or `pack` writes to its argument.
+        Raises RuntimeError if there are hooks already, or `pack` writes to its argument.
         """
         if self.unpack_hook is not None:
             raise RuntimeError(
@@ -163,8 +162,7 @@ class SavedVariable:
         Args:
             node: the node that saved it.
 
-        Raises:
-            RuntimeError: if its memory was written to since.
+        Raises RuntimeError if its memory was written to since.
         """
         if self.unpack_hook is not None:
             return self._unpack_hooked(node)
@@ -376,8 +374,7 @@ class SavedTensor:
     def unpack(self):
         """Return the saved tensor with its history; None if it is undefined.
 
-        Raises:
-            RuntimeError: if it was freed, or written to since.
+        Raises RuntimeError if it was freed, or written to since.
         """
         return unpack(self._value, self._node)
 
@@ -385,8 +382,7 @@ class SavedTensor:
 def raw_saved(node, field: str):
     """Return the handle on what a node keeps in a field, or a tuple of them for a list of tensors.
 
-    Raises:
-        RuntimeError: if the tensors of a list were freed.
+    Raises RuntimeError if the tensors of a list were freed.
     """
     value = getattr(node, field)
     if isinstance(value, tuple):

@@ -26,10 +26,8 @@ def tangent_of(tensor):
 
 
 def tangent_to_write(tensor):
-    """Return the tangent of a tensor whose values and tangent are about to be written.
-
-    It is a copy if a formula that reads it may be recorded.
-    """
+    """Return the tangent of a tensor whose values and tangent are about to be written. It is a copy if a formula that
+    reads it may be recorded."""
     found = tangent_of(tensor)
     return found if found is None or state.flags & GRAD_OFF else without_tangents(_operators.clone, found)
 

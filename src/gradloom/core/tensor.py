@@ -441,8 +441,7 @@ class Tensor(TensorBase):
             storage_offset: has no effect.
             options: dtype (the default dtype by default), device and layout, requires_grad.
 
-        Raises:
-            TypeError: if the class has no `__torch_dispatch__`.
+        Raises TypeError if the class has no `__torch_dispatch__`.
         """
         return late.make_wrapper_subclass(cls, size, strides, storage_offset, **options)
 

@@ -26,8 +26,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     Returns:
         `out`.
 
-    Raises:
-        RuntimeError: if gradients would be required, or for a dtype or memory that the operator does not take.
+    Raises RuntimeError if gradients would be required, or for a dtype or memory that the operator does not take.
     """
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     name = wrapper.__doc__.partition("(")[0].partition(".")[0]  # the docstring of a wrapper is its schema
@@ -81,8 +80,7 @@ def _check_no_tangents(name, tensors, why):
 def refuse_tangents(name: str, inputs) -> None:
     """Stop forward mode at an operator that has no formula for it.
 
-    Raises:
-        NotImplementedError: if one of the tensors has a tangent.
+    Raises NotImplementedError if one of the tensors has a tangent.
     """
     _check_no_tangents(
         name, inputs, "it has not been implemented yet: its entry in derivatives.yaml has no formula for its result."
@@ -138,8 +136,7 @@ def _store(target, result: np.ndarray, quietly: bool) -> None:
 def write_inplace(array: np.ndarray, result) -> None:
     """Write a computed result into the array of a tensor.
 
-    Raises:
-        RuntimeError: if the result's dtype or shape does not fit.
+    Raises RuntimeError if the result's dtype or shape does not fit.
     """
     if result.__class__ is not np.ndarray:
         result = np.asarray(result)
@@ -157,8 +154,7 @@ def write_inplace(array: np.ndarray, result) -> None:
 def require_gradient(tensor) -> None:
     """Make the result of a factory a leaf that requires grad.
 
-    Raises:
-        RuntimeError: if its dtype has no gradients.
+    Raises RuntimeError if its dtype has no gradients.
     """
     if tensor._array.dtype.kind not in "fcV":
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -168,8 +164,7 @@ def require_gradient(tensor) -> None:
 def factory_dtype(dtype, out):
     """Return the dtype of what a factory writes to `out`.
 
-    Raises:
-        RuntimeError: if `dtype` is given and differs from that of `out`.
+    Raises RuntimeError if `dtype` is given and differs from that of `out`.
     """
     if isinstance(out, _operators.Tensor):
         if dtype is not None and dtype is not out.dtype:
@@ -234,9 +229,8 @@ def not_implemented_node(name: str, inputs):
 
 
 def fits(array: np.ndarray, *operands) -> bool:
-    """Return whether a ufunc of `array` and `operands` may write straight into `array`.
-
-    It may if all have the same floating (or complex) dtype and the shapes broadcast to that of `array`."""
+    """Return whether a ufunc of `array` and `operands` may write straight into `array`. It may if all have the same
+    floating (or complex) dtype and the shapes broadcast to that of `array`."""
     kind = array.dtype
     if kind.kind not in "fc" or 0 in array.strides:
         return False
@@ -265,10 +259,8 @@ def fits(array: np.ndarray, *operands) -> bool:
 
 
 def mark_inference(results) -> None:
-    """Mark tensors as made in inference mode.
-
-    They get a version counter although it is never read, so that saving them for backward takes the path that refuses.
-    """
+    """Mark tensors as made in inference mode. They get a version counter although it is never read, so that saving them
+    for backward takes the path that refuses."""
     for r in results:
         if r is not None:
             r._inference = True
@@ -277,9 +269,7 @@ def mark_inference(results) -> None:
 
 
 def mark_detached_inference(result) -> None:
-    """Mark a tensor that `detach()` or `.data` made of an inference tensor.
-
-    Outside inference mode such a tensor has a version of its own and may be written to.
-    """
+    """Mark a tensor that `detach()` or `.data` made of an inference tensor. Outside inference mode such a tensor has a
+    version of its own and may be written to."""
     result._inference = True if state.flags & INFERENCE else 2
     result._vc = [0]

@@ -54,8 +54,7 @@ class ViewMeta:
     def history(self, tensor):
         """Return the edge of the view operator, remade if the base was written to since; NO_EDGE without history.
 
-        Raises:
-            RuntimeError: if the base was written to, and a view with this creation metadata must not be replayed.
+        Raises RuntimeError if the base was written to, and a view with this creation metadata must not be replayed.
         """
         edge, version = self.edge, tensor._vc[0]
         if version == self.version:
@@ -164,8 +163,7 @@ def check_inplace(tensor, others=()) -> None:
         tensor: what is about to be written.
         others: the operator's other differentiable inputs: Tensors, None, lists of them.
 
-    Raises:
-        RuntimeError: for a leaf that requires grad, a view of one, and views that must not be written.
+    Raises RuntimeError for a leaf that requires grad, a view of one, and views that must not be written.
     """
     view = tensor._view
     requires_grad = tensor.requires_grad

@@ -79,8 +79,7 @@ class Call:
     def run(self) -> Any:
         """Call the operator itself; a composite one calls others, which are intercepted in their turn.
 
-        Raises:
-            TypeError: if there are tensors without values, which no handler has taken.
+        Raises TypeError if there are tensors without values, which no handler has taken.
         """
         if self.composite is not None and self.out is None:
             return self.composite(*self.args)
@@ -139,8 +138,7 @@ def has_operand(tensor: Any) -> bool:
 def operand_of(tensor: Any) -> Any:
     """Return `_operand` of a tensor without values: its metadata while a wrapper records around a given kernel.
 
-    Raises:
-        AttributeError: at any other time, so that the wrapper hands the call to `intercept`.
+    Raises AttributeError at any other time, so that the wrapper hands the call to `intercept`.
     """
     if state.flags & REDISPATCH:
         return tensor._array

@@ -130,8 +130,7 @@ def _exact(tensors, arrays):
 def promote_numbers(tensors, scalars=()):
     """As `promote`, of numbers only.
 
-    Raises:
-        RuntimeError: if one of the tensors is a bool.
+    Raises RuntimeError if one of the tensors is a bool.
     """
     if any(t._array.dtype.kind == "b" for t in tensors):
         raise RuntimeError(

@@ -75,10 +75,8 @@ state = ThreadState()
 
 
 def each_thread(flag: int, on: bool) -> None:
-    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come.
-
-    A thread that is within a mode or a backward pass meanwhile may put its former flags back when that ends.
-    """
+    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come. A thread that is
+    within a mode or a backward pass meanwhile may put its former flags back when that ends."""
     for state_of_thread in (*_threads.values(), None):
         flags = _new_threads[0] if state_of_thread is None else state_of_thread["flags"]
         flags = flags | flag if on else flags & ~flag

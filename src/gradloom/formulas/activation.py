@@ -27,11 +27,8 @@ def log_softmax_backward_jvp(grad_tangent, output_tangent, grad_output, output, 
 
 
 def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
-    """The derivatives of PReLU's gradients, g * w for x and g * x for w where x < 0 (g and 0 elsewhere), for
-    g, x and w.
-
-    An undefined gradient of one of them counts as zeros, and gives zeros.
-    """
+    """The derivatives of PReLU's gradients, g * w for x and g * x for w where x < 0 (g and 0 elsewhere), for g, x and
+    w. An undefined gradient of one of them counts as zeros, and gives zeros."""
     positive = self >= 0
     below = for_self * weight if for_self is not None else 0
     if for_weight is not None:
@@ -47,10 +44,8 @@ def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
 
 
 def elu_second(x, alpha, scale, input_scale, is_result):
-    """input_scale ** 2 * alpha * scale * exp(input_scale * x) below 0, 0 above.
-
-    Of f' = input_scale * (y + alpha * scale) as a function of the result y, input_scale below 0.
-    """
+    """input_scale ** 2 * alpha * scale * exp(input_scale * x) below 0, 0 above. Of f' = input_scale * (y + alpha *
+    scale) as a function of the result y, input_scale below 0."""
     if is_result:
         return ops.where(x > 0, 0, ops.full_like(x, input_scale))
     return ops.where(x > 0, 0, ops.exp(ops.clamp(x, max=0) * input_scale) * (input_scale * input_scale * alpha * scale))
@@ -62,10 +57,8 @@ def hardswish_double_backward(grad, x):
 
 
 def gelu_second(x, approximate):
-    """Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi.
-
-    Of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3): (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')).
-    """
+    """Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi. Of x * (1 + tanh(u)) / 2, u = b * (x + k * x **
+    3): (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u'))."""
     if approximate == "none":
         return ops.exp(x * x * -0.5) * (2.0 - x * x) * (2 * math.pi) ** -0.5
     b, k = math.sqrt(2 / math.pi), 0.044715
@@ -111,10 +104,8 @@ def glu_jvp(tangent, x, dim):
 
 
 def glu_double_backward(tangent, grad_output, x, dim):
-    """The tangent of glu_backward for x, which is symmetric, so its adjoint too.
-
-    Its halves are s' * b_t * g and s' * (a_t + a * (1 - 2 * s) * b_t) * g, s' = s * (1 - s).
-    """
+    """The tangent of glu_backward for x, which is symmetric, so its adjoint too. Its halves are s' * b_t * g and s' *
+    (a_t + a * (1 - 2 * s) * b_t) * g, s' = s * (1 - s)."""
     a, b = ops.chunk(x, 2, dim)
     a_t, b_t = ops.chunk(tangent, 2, dim)
     s = ops.sigmoid(b)

@@ -96,11 +96,9 @@ def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):
 
 
 def multi_margin_second(tangent, grad_output, self, target, p, margin, weight, reduction):
-    """The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
-
-    For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for
-    other classes and minus their sum for y.
-    """
+    """The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1. For p = 2, with a = weight /
+    classes for the active classes and the target y, it is 2 * a * (t - t[y]) for other classes and minus their sum for
+    y."""
     if p == 1:
         return ops.zeros_like(self)
     ones = ops.ones_like(target, dtype=self.dtype)

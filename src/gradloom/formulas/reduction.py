@@ -104,11 +104,8 @@ def trace_backward(grad, sizes):
 
 
 def prod_backward(grad, self, result, dim=None, keepdim=False):
-    """d(prod x)/dx_k = prod over j != k of x_j.
-
-    That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays
-    right in higher derivatives.
-    """
+    """d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the
+    products before and after k, which stays right in higher derivatives."""
     if not self.dim():
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
@@ -401,9 +398,7 @@ def cummaxmin_backward(grad, self, indices, dim):
 
 def logcumsumexp_backward(grad, self, result, dim):
     """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
-
-    Every exponent is negative, since y rises.
-    """
+    Every exponent is negative, since y rises."""
     if _is_single(self, dim):
         return grad
     decay = _padded(_decay(result, dim), dim, 0, front=False).conj()

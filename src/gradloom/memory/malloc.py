@@ -32,8 +32,7 @@ def keep_freed_memory(nbytes: int) -> bool:
     Returns:
         Whether the C library took the setting: False unless it is glibc.
 
-    Raises:
-        ValueError: if the number is negative.
+    Raises ValueError if the number is negative.
     """
     global decided
     if nbytes < 0:

@@ -102,8 +102,7 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
         array: any array on that memory.
         shape, strides, offset: in elements, from the start of the memory.
 
-    Raises:
-        RuntimeError: if the view would reach beyond the memory.
+    Raises RuntimeError if the view would reach beyond the memory.
     """
     if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
         deferred: Any = array
@@ -136,8 +135,7 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
 
     It is in the memory of `array` if that is large enough, else in new memory that begins with the same elements.
 
-    Raises:
-        RuntimeError: where the memory is another library's, and too small.
+    Raises RuntimeError where the memory is another library's, and too small.
     """
     if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
         deferred: Any = array

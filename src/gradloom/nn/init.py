@@ -222,8 +222,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
     """Return the numbers of inputs per output element and of outputs per input element of a weight (out, in, *kernel).
 
-    Raises:
-        ValueError: for fewer than two dimensions.
+    Raises ValueError for fewer than two dimensions.
     """
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")

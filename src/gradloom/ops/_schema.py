@@ -379,8 +379,7 @@ def _complaint(text: str, error: language.SchemaError) -> str:
 
 def _argument(model: language.Argument) -> Argument:
     """Return an argument with its default's value, which for a list of fixed length may be written once for all
-    elements.
-    """
+    elements."""
     value = model.default_value
     if value is None:
         return Argument(model)

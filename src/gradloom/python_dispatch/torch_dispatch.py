@@ -247,8 +247,7 @@ def _rule(rules: Any, cls: type) -> Any:
 def handler_of(mode: Any) -> Any:
     """Return the `__torch_dispatch__` of a mode.
 
-    Raises:
-        RuntimeError: if it is a classmethod.
+    Raises RuntimeError if it is a classmethod.
     """
     found = mode.__torch_dispatch__
     if getattr(found, "__self__", None) is type(mode):
@@ -261,8 +260,7 @@ def handler_of(mode: Any) -> Any:
 def _checked(op: Any, schema: Any, found: Any, inputs: list[Any], written: list[Any]) -> Any:
     """Return the result of a handler in the form that the operator returns.
 
-    Raises:
-        RuntimeError: for what is no tensor where one is due, or another number of results.
+    Raises RuntimeError for what is no tensor where one is due, or another number of results.
     """
     returns = schema.returns
     if not returns:

@@ -293,7 +293,6 @@ class Parser:
 def parse(text: str) -> FunctionSchema:
     """Parse `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 
-    Raises:
-        SchemaError: with the offset and length of the offending word.
+    Raises SchemaError with the offset and length of the offending word.
     """
     return Parser(text).schema()

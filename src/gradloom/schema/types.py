@@ -206,8 +206,7 @@ class Annotation:
 def default_value(text: str) -> object:
     """Return the Python value of a default: lists stay lists, names become `Symbol`.
 
-    Raises:
-        SchemaError: if it is not a literal.
+    Raises SchemaError if it is not a literal.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -261,8 +260,7 @@ class OperatorName:
     def parse(cls, text: str) -> OperatorName:
         """Return the name that a text such as `add_.Tensor` spells.
 
-        Raises:
-            SchemaError: if it is not a name.
+        Raises SchemaError if it is not a name.
         """
         namespace, separator, rest = text.rpartition("::")
         name, dot, overload = rest.partition(".")

@@ -42,8 +42,7 @@ def tensor(
         device: the CPU.
         requires_grad: whether autograd records operations on it.
 
-    Raises:
-        TypeError, ValueError: if `data` is not numeric, or ragged.
+    Raises TypeError, ValueError if `data` is not numeric, or ragged.
     """
     check_device(device)
     dtype = _wanted(dtype, "tensor")
@@ -238,8 +237,7 @@ def _of_storage(source, wanted):
 def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
     """Return a copy with its own memory; only leaves can be copied, because a graph cannot.
 
-    Raises:
-        RuntimeError: for a tensor with a grad_fn.
+    Raises RuntimeError for a tensor with a grad_fn.
     """
     from copy import deepcopy
 

@@ -264,10 +264,8 @@ def _sliced(self, dim, part):
 
 
 def _parsed(self, index):
-    """Return the view by the parts that are not tensors, and the tensors; see Note [Indexing].
-
-    The tensors are None, or a list with a tensor or None for each dimension of the view.
-    """
+    """Return the view by the parts that are not tensors, and the tensors; see Note [Indexing]. The tensors are None, or
+    a list with a tensor or None for each dimension of the view."""
     parts = _as_tuple(index)
     specified = 0
     for i, part in enumerate(parts):
@@ -352,8 +350,7 @@ def _as_tuple(index) -> list:
 def _as_part(part):
     """Convert a part of an index that is neither a tensor nor of a basic type.
 
-    Raises:
-        IndexError: if it is not an index.
+    Raises IndexError if it is not an index.
     """
     if isinstance(part, (bool, slice)):
         return part

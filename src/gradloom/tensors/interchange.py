@@ -49,8 +49,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         device: the CPU.
         copy: True for memory of its own; the other library may refuse False if it would have to copy.
 
-    Raises:
-        RuntimeError: if it is neither.
+    Raises RuntimeError if it is neither.
     """
     check_device(device)
     if isinstance(ext_tensor, Tensor):
@@ -94,8 +93,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     Args:
         tensor: one that does not require grad.
 
-    Raises:
-        BufferError: if it does.
+    Raises BufferError if it does.
     """
     return tensor.__dlpack__()
 
@@ -110,8 +108,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         offset: bytes to leave out at the start.
         requires_grad: whether autograd records operations on it.
 
-    Raises:
-        ValueError: if there is no buffer, or it is too short.
+    Raises ValueError if there is no buffer, or it is too short.
     """
 
     kind = _wanted(dtype, "frombuffer")
@@ -168,8 +165,7 @@ def asarray(
         requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
             itself, and a leaf, `obj` is changed; otherwise False detaches.
 
-    Raises:
-        ValueError: if `copy` is False and the memory cannot be shared.
+    Raises ValueError if `copy` is False and the memory cannot be shared.
     """
     check_device(device)
     wanted = _wanted(dtype, "asarray")
@@ -228,8 +224,7 @@ def from_file(
         dtype: of the elements; the default dtype if it is left out.
         device: the CPU.
 
-    Raises:
-        RuntimeError: if the file is too short.
+    Raises RuntimeError if the file is too short.
     """
 
     check_device(device)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by `callable(element)`, in place. Slow: for initial values and tests.
 
-    Raises:
-        RuntimeError: if the tensor requires grad.
+    Raises RuntimeError if the tensor requires grad.
     """
     return _each("apply_", self, (), callable)
 
@@ -98,8 +97,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     Args:
         device: which accelerator.
 
-    Raises:
-        RuntimeError: always.
+    Raises RuntimeError always.
     """
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
@@ -107,8 +105,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 def share_memory_(self: Tensor) -> Tensor:
     """Move the tensor's memory to where other processes see it, which cannot be done here.
 
-    Raises:
-        NotImplementedError: always.
+    Raises NotImplementedError always.
     """
     raise NotImplementedError(
         "share_memory_() is not available: tensors are not shared between processes. Send their "
@@ -127,8 +124,7 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     Args:
         sizes: the shape, as ints or as one list.
 
-    Raises:
-        RuntimeError: if it has another number of elements.
+    Raises RuntimeError if it has another number of elements.
     """
     return _resized(self, sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes, "resize")
 
@@ -167,8 +163,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     Args:
         ambiguity_check: raise if there is another order that the strides allow.
 
-    Raises:
-        RuntimeError: for an order that is not unique, if that is to be checked.
+    Raises RuntimeError for an order that is not unique, if that is to be checked.
     """
     array = self._array
     strides = self.stride()
@@ -212,8 +207,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 def __dlpack__(self: Tensor, **options: Any) -> Any:
     """Return a DLPack capsule of the memory; NumPy's options.
 
-    Raises:
-        BufferError: if the tensor requires grad, or its conjugate or negative bit is set.
+    Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set.
     """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")

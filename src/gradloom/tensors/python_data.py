@@ -15,8 +15,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 def array_of(data, wanted: dtype | None) -> np.ndarray:
     """Return `data` as an ndarray, of PyTorch's choice of dtype or of the given one.
 
-    Raises:
-        TypeError, ValueError, RuntimeError: where PyTorch raises them: ragged, not numeric, out of range.
+    Raises TypeError, ValueError, RuntimeError where PyTorch raises them: ragged, not numeric, out of range.
     """
     kind = data.__class__
     if kind is float and (wanted is None or wanted.category > INTEGRAL):

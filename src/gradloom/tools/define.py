@@ -62,10 +62,8 @@ class Definition:
         self._modules, self._registration = modules, registration
 
     def remove(self) -> None:
-        """Remove the operators and restore the derivatives of gradloom's own. A second call does nothing.
-
-        Existing graphs can still be differentiated.
-        """
+        """Remove the operators and restore the derivatives of gradloom's own. A second call does nothing. Existing
+        graphs can still be differentiated."""
         self._registration.remove()
         _forget(self._modules)
         if self in _definitions:
@@ -280,8 +278,7 @@ def named(what: str, functions: Iterable[Callable[..., Any]]) -> dict[str, Calla
     Args:
         what: name of the argument that holds the functions, for errors.
 
-    Raises:
-        TypeError: for a function whose name YAML cannot use, or two functions of one name.
+    Raises TypeError for a function whose name YAML cannot use, or two functions of one name.
     """
     if callable(functions):
         raise TypeError(f"define() takes {what} as a list of functions: {what}=[{_name(functions)}]")

@@ -162,8 +162,7 @@ class memory_format(_Named):
 def check_layout(value: object) -> None:
     """Raise unless `value` is None or the strided layout.
 
-    Raises:
-        RuntimeError: for any other layout: gradloom has dense tensors only.
+    Raises RuntimeError for any other layout: gradloom has dense tensors only.
     """
     if value is not None and value is not strided:
         raise RuntimeError(

@@ -66,8 +66,7 @@ class dtype:
     def to_complex(self) -> dtype:
         """Return the complex type whose parts have this type (float32 -> complex64); itself if it is complex.
 
-        Raises:
-            RuntimeError: for a type that is not floating.
+        Raises RuntimeError for a type that is not floating.
         """
         if self.category < FLOATING:
             raise RuntimeError(f"Unknown Complex ScalarType for {scalar_type_name(self)}")
@@ -184,8 +183,7 @@ default.set(float32)
 def set_default_dtype(d: dtype) -> None:
     """Make `d` the type of float tensors built from Python numbers, and of integer inputs to float functions.
 
-    Raises:
-        TypeError: if `d` is not a floating-point dtype.
+    Raises TypeError if `d` is not a floating-point dtype.
     """
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, not {d!r}")
@@ -223,8 +221,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         a: a dtype.
         b: a dtype.
 
-    Raises:
-        RuntimeError: for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
+    Raises RuntimeError for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
     """
     if a.__class__ is not dtype or b.__class__ is not dtype:
         a, b = _meant(a, "promote_types", "type1", 1), _meant(b, "promote_types", "type2", 2)

@@ -157,8 +157,7 @@ def _policy_from_bool(keep: bool) -> CheckpointPolicy:
 def _policy_of(answer: Any, func: Any) -> CheckpointPolicy:
     """Return a policy's result as a CheckpointPolicy.
 
-    Raises:
-        TypeError: if it is neither that nor a bool.
+    Raises TypeError if it is neither that nor a bool.
     """
     if isinstance(answer, bool):
         return _policy_from_bool(answer)

@@ -28,8 +28,7 @@ def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
 def shifted(dim: Any, rank: int) -> Any:
     """Return the physical dimension, or tuple of dimensions, of dimension `dim` of a batch element.
 
-    Raises:
-        IndexError: if a batch element has no such dimension.
+    Raises IndexError if a batch element has no such dimension.
     """
     if dim is None:
         return None

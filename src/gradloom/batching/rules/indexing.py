@@ -48,8 +48,7 @@ class _Indices:
     def _numbers(self, index: Any) -> Any:
         """Return an index unchanged.
 
-        Raises:
-            RuntimeError: for a batched mask, which selects a different number of entries per batch element.
+        Raises RuntimeError for a batched mask, which selects a different number of entries per batch element.
         """
         if index is None or index._array.dtype.kind != "b" and index._array.dtype.name != "uint8":
             return index

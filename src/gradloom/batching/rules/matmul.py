@@ -14,8 +14,7 @@ from ._loop import loop
 def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:
     """Return the two factors, physical if batched.
 
-    Raises:
-        RuntimeError: by the operator itself, for ranks or sizes that do not match.
+    Raises RuntimeError by the operator itself, for ranks or sizes that do not match.
     """
     a, b = (call.values[n]._array for n in names)
     fits = a.ndim == ranks[0] and b.ndim == ranks[1]

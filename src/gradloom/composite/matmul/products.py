@@ -1,5 +1,4 @@
-"""Products made of others: matmul for all ranks, linear layers, outer and inner products, contractions,
-chains."""
+"""Products made of others: matmul for all ranks, linear layers, outer and inner products, contractions, chains."""
 
 from __future__ import annotations
 

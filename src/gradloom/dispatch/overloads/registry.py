@@ -60,12 +60,11 @@ plain_classes: set[type] = set()  # tensor classes without an override; emptied 
 def register_types(**bindings) -> dict:
     """Bind the types and hooks; return the previous bindings, so that a test can restore them.
 
-    Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float:
-    float64, ...}; constants {"long": int64, "contiguous_format": ...}; disabled_torch_function;
-    wrapped_number(number) and lone_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
+    Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float: float64, ...};
+    constants {"long": int64, "contiguous_format": ...}; disabled_torch_function; wrapped_number(number) and
+    lone_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
 
-    Raises:
-        TypeError: for an unknown keyword.
+    Raises TypeError for an unknown keyword.
     """
     previous = {}
     for name, value in bindings.items():

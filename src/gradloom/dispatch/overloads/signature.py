@@ -122,10 +122,8 @@ class Signature:
         self.template = [None if p.default is REQUIRED else p.default for p in parameters if p.slot is not None]
 
     def assign(self, count: int, names, classes) -> dict | Misfit:
-        """Return {parameter: index of its value, or slice of varargs}, or a Misfit.
-
-        `count` values are passed by position (a method's self included), then one for each of `names`.
-        """
+        """Return {parameter: index of its value, or slice of varargs}, or a Misfit. `count` values are passed by
+        position (a method's self included), then one for each of `names`."""
         sources: dict = dict(zip(self.positional, range(count), strict=False))
         if self.varargs in sources and not issubclass(classes[self.offset], (tuple, list)):
             sources[self.varargs] = slice(self.offset, count)

@@ -1,5 +1,4 @@
-"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a labelling, summed over
-alignments.
+"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a labelling, summed over alignments.
 
 Note [Alignments]
 A labelling of length s becomes a path of 2 * s + 1 states: blank, label, blank, label, ..., blank. A path may
@@ -19,8 +18,7 @@ from .._common.errors import not_implemented
 class _Problem:
     """The arguments of a loss, checked: lengths and states of each sample.
 
-    lengths, labels: frames and labels of each sample, (n,).
-    states: the class of each state, (n, 2 * longest + 1).
+    lengths, labels: frames and labels of each sample, (n,). states: the class of each state, (n, 2 * longest + 1).
     skips: whether a path may come to a state from the one before the last, of the same shape.
     """
 

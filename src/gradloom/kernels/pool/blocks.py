@@ -1,6 +1,5 @@
-"""What pooling does with windows, on blocks (planes, *spatial): maxima with their positions, sums, and the
-spreading of gradients. A window is a product of intervals, so maxima and sums are taken along one dimension
-after the other."""
+"""What pooling does with windows, on blocks (planes, *spatial): maxima with their positions, sums, and the spreading of
+gradients. A window is a product of intervals, so maxima and sums are taken along one dimension after the other."""
 
 from __future__ import annotations
 

@@ -171,11 +171,9 @@ class StateDict:
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
-        """Load this module's own state, without its children's, from the keys that begin with `prefix`.
-
-        Problems are appended to the three lists. `local_metadata` is what the saving module noted, and
-        "assign_to_params_buffers".
-        """
+        """Load this module's own state, without its children's, from the keys that begin with `prefix`. Problems are
+        appended to the three lists. `local_metadata` is what the saving module noted, and
+        "assign_to_params_buffers"."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
@@ -223,10 +221,8 @@ class StateDict:
         return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-        error_msgs)`
-        before this module takes its own state from state_dict.
-        """
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before this module takes its own state from state_dict."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):

@@ -78,8 +78,7 @@ def call_handlers(function, overloaded: list, args, kwargs, failure=None) -> Any
         overloaded: arguments whose classes override it, in the order of their handlers.
         failure: (name, mode, classes) -> the message if all handlers return NotImplemented; PyTorch's by default.
 
-    Raises:
-        TypeError: if all of them return NotImplemented.
+    Raises TypeError if all of them return NotImplemented.
     """
     types = tuple([value.__class__ for value in overloaded])
     mode = None

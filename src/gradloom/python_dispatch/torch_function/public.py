@@ -208,10 +208,8 @@ _names: dict[Any, str] = {}  # of all public functions, made when a name is firs
 
 
 def name_of(function: Any) -> str | None:
-    """Return the name of a public function: "torch.add", "torch.Tensor.shape.__get__"; None for others.
-
-    A function that is a method, too, has the function's name.
-    """
+    """Return the name of a public function: "torch.add", "torch.Tensor.shape.__get__"; None for others. A function that
+    is a method, too, has the function's name."""
     if not _names:
         _names.update(_named())  # at once: another thread may look, too
     if not _is_hashable(function):

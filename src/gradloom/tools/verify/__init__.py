@@ -86,8 +86,7 @@ def select(
 ) -> tuple[Operator, ...]:
     """Return the operators with these names and families; all, if none are given.
 
-    Raises:
-        ValueError: for an unknown name or family.
+    Raises ValueError for an unknown name or family.
     """
     from gradloom.codegen.errors import did_you_mean
 

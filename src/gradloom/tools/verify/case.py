@@ -184,8 +184,7 @@ def domains(operator) -> dict[str, tuple[float, float]]:
 def samples(operator, seed: int = 0) -> Iterator[tuple[tuple, dict]]:
     """Yield (args, kwargs) for an operator; the numbers depend on the seed.
 
-    Raises:
-        NoSamples: if an argument's type is not specific enough.
+    Raises NoSamples if an argument's type is not specific enough.
     """
     schema = operator.schema
     ranges = domains(operator)
@@ -248,8 +247,7 @@ def _tensor(shape, low, high, random, name):
 def cases(operator: Operator, seed: int = 0) -> list[Case]:
     """Return the calls to check: the samples written by hand, or else those made from the schema.
 
-    Raises:
-        NoSamples: if there are none.
+    Raises NoSamples if there are none.
     """
     calls: Iterable[tuple[Any, Any]] = operator.samples() if operator.samples is not None else samples(operator, seed)
     found = [Case(operator, *operator.completed(args, kwargs)) for args, kwargs in calls]

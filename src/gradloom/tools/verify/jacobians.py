@@ -196,8 +196,7 @@ class Function:
     def pulled(self, leaves: list[Any], output: Any, u: Array, like: Array) -> list[Array]:
         """Return the gradients for one cotangent in real coordinates; zeros for undefined ones.
 
-        Raises:
-            WrongShape: if a gradient does not have the shape of its input.
+        Raises WrongShape if a gradient does not have the shape of its input.
         """
         cotangent = wrap(from_real(u, like))
         found = gradloom.autograd.grad(output, leaves, cotangent, retain_graph=True, allow_unused=True)
