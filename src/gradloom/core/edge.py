@@ -60,28 +60,6 @@ def metadata_of(tensor):
     return (None, None) if tensor is None else (tensor._array.shape, tensor._array.dtype)
 
 
-def collect_next_edges(*tensors: Any):
-    """Return the edges of several inputs; None stands for an undefined tensor."""
-    return tuple([NO_EDGE if t is None else t._edge or gradient_edge(t) for t in tensors])
-
-
-def set_history(tensor, node) -> None:
-    """Make `tensor` the next output of `node` (which then knows its shape and dtype).
-
-    Args:
-        tensor: a fresh result, or None for an undefined output.
-        node: the backward node of the operator that computed it.
-    """
-    metadata = node.input_metadata
-    output_nr = len(metadata) // 2
-    if tensor is None:
-        node.input_metadata = (*metadata, None, None)
-        return
-    array = tensor._array
-    node.input_metadata = (*metadata, array.shape, array.dtype)
-    tensor._edge = (node, output_nr)
-
-
 # Attributes of a tensor that belong to its place in a graph.
 _HISTORY = (
     "_view",
