@@ -8,11 +8,7 @@ NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
-    """Return an operator's number for a reduction's name.
-
-    Raises:
-        ValueError: for an unknown name.
-    """
+    """Return an operator's number for a reduction's name."""
     if reduction not in NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return NUMBERS[reduction]

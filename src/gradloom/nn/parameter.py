@@ -96,9 +96,6 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return buffer
 
 
-# --- without a shape ------------------------------------------------------------------------------------------------
-
-
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer has no shape yet.
 

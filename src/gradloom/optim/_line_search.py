@@ -109,11 +109,7 @@ def _zoom(low, high, evaluate, decreased, flat, narrowest, most):
 
 
 def _off_the_ends(length, bottom, top, stuck):
-    """Keep a length a tenth of the interval away from its ends once it comes that close for the second time.
-
-    Returns:
-        The length, and whether it is too close for the first time.
-    """
+    """Keep a length a tenth of the interval away from its ends once it comes that close for the second time."""
     margin = 0.1 * (top - bottom)
     if min(top - length, length - bottom) >= margin:
         return length, False

@@ -97,14 +97,7 @@ class RuleOptimizer(Optimizer):
 
 
 def decayed(parameter, gradient, weight_decay, maximize):
-    """Return the gradient to descend: negated if `maximize`, plus weight_decay * parameter.
-
-    Args:
-        parameter: not changed.
-        gradient: not changed.
-        weight_decay: factor of the L2 penalty's gradient.
-        maximize: whether the objective is maximized.
-    """
+    """Return the gradient to descend: negated if `maximize`, plus weight_decay * parameter; change neither array."""
     if maximize:
         gradient = -gradient
     if weight_decay:

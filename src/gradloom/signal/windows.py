@@ -209,9 +209,8 @@ def blackman(
     requires_grad: bool = False,
 ) -> Tensor:
     """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))."""
-    return general_cosine(
-        M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )
+    a = (0.42, 0.5, 0.08)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @_window
@@ -275,9 +274,8 @@ def general_hamming(
     Args:
         alpha: coefficient.
     """
-    return general_cosine(
-        M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )
+    a = (alpha, 1.0 - alpha)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @_window
@@ -291,12 +289,5 @@ def nuttall(
     requires_grad: bool = False,
 ) -> Tensor:
     """Minimum 4-term Blackman-Harris window (Nuttall 1981)."""
-    return general_cosine(
-        M,
-        a=(0.3635819, 0.4891775, 0.1365995, 0.0106411),
-        sym=sym,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    a = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)

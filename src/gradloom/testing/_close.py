@@ -193,9 +193,6 @@ def _compare_tensors(actual, expected, options, place) -> None:
         _check_elements(a, b, tolerances, options, place)
 
 
-# --- values ---------------------------------------------------------------------------------------------------------
-
-
 def _tolerances(*kinds: Any) -> tuple[float, float]:
     found = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
     return max(r for r, _ in found), max(a for _, a in found)

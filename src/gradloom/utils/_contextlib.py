@@ -12,15 +12,7 @@ __all__ = ["context_decorator", "_DecoratorContextManager", "_NoParamDecoratorCo
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs in a context.
-
-    Args:
-        ctx: a reusable context manager, or a function that makes one for each call.
-        func: function to decorate.
-
-    Raises:
-        AssertionError: if `ctx` is neither, or both.
-    """
+    """Return a function that runs in `ctx`: a reusable context manager, or a function that makes one for each call."""
     is_context = hasattr(ctx, "__enter__")
     if is_context == callable(ctx) and not isinstance(ctx, _DecoratorContextManager):
         raise AssertionError(

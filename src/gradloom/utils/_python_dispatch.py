@@ -11,16 +11,6 @@ from ..dispatch.interception import PYTHON, attend, register
 from ..dispatch.state import state
 from ..python_dispatch.torch_dispatch import handle
 
-__all__ = [
-    "BaseTorchDispatchMode",
-    "TorchDispatchMode",
-    "is_in_torch_dispatch_mode",
-    "is_traceable_wrapper_subclass",
-    "is_traceable_wrapper_subclass_type",
-    "return_and_correct_aliasing",
-    "transform_subclass",
-]
-
 
 class TorchDispatchMode:
     """Base of modes: within `with mode:` its `__torch_dispatch__` computes every operator, below autograd.
@@ -76,11 +66,7 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether the thread is within a dispatch mode.
-
-    Args:
-        include_infra_modes: no effect.
-    """
+    """Whether the thread is within a dispatch mode."""
     return bool(state.dispatch_modes)
 
 
@@ -115,11 +101,7 @@ def _disable_current_modes() -> Iterator[list[Any]]:
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`.
-
-    Args:
-        t: any object.
-    """
+    """Whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         isinstance(t, _operators.Tensor)
         and type(t) is not _operators.Tensor
@@ -128,11 +110,7 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`.
-
-    Args:
-        t: a class.
-    """
+    """Whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         issubclass(t, _operators.Tensor)
         and t is not _operators.Tensor

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from ._tree_spec import (
     CONTAINERS,
-    GetAttrKey,
-    LeafSpec,
-    MappingKey,
-    PyTreeSpec,
-    SequenceKey,
-    TreeSpec,
+    GetAttrKey as GetAttrKey,
+    LeafSpec as LeafSpec,
+    MappingKey as MappingKey,
+    PyTreeSpec as PyTreeSpec,
+    SequenceKey as SequenceKey,
+    TreeSpec as TreeSpec,
     flatten,
     kind_of,
-    register_pytree_node,
+    register_pytree_node as register_pytree_node,
 )
 
 if TYPE_CHECKING:
@@ -30,34 +30,6 @@ if TYPE_CHECKING:
 
     PyTree: TypeAlias = Any
     _IsLeaf: TypeAlias = Callable[[Any], bool] | None
-
-__all__ = [
-    "GetAttrKey",
-    "LeafSpec",
-    "MappingKey",
-    "PyTreeSpec",
-    "SequenceKey",
-    "TreeSpec",
-    "keystr",
-    "register_pytree_node",
-    "tree_all",
-    "tree_all_only",
-    "tree_any",
-    "tree_any_only",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_is_leaf",
-    "tree_iter",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_",
-    "tree_map_only",
-    "tree_map_only_",
-    "tree_map_with_path",
-    "tree_structure",
-    "tree_unflatten",
-]
 
 
 def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], TreeSpec]:
@@ -232,16 +204,7 @@ def keystr(path: tuple[Any, ...]) -> str:
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf = None) -> list[Any] | None:
-    """Return one value for every leaf of a structure; a leaf of `tree` may stand for a whole subtree.
-
-    Args:
-        tree: has the structure, or stops earlier.
-        treespec: structure.
-        is_leaf: as for `tree_flatten`.
-
-    Returns:
-        The values in the order of the structure's leaves; None if `tree` does not match it.
-    """
+    """Return one value per leaf of a structure, None if it differs; a leaf of `tree` may stand for a subtree."""
     kind = kind_of(tree) if is_leaf is None or not is_leaf(tree) else None
     if kind is None:
         return [tree] * treespec.num_leaves

@@ -53,11 +53,7 @@ class _Enough(Exception):
 
 
 class Conditions:
-    """State that a part's results depend on besides its inputs: random numbers and autocast.
-
-    Args:
-        preserve: whether the recomputation draws the same random numbers.
-    """
+    """State that a part's results depend on besides its inputs: random numbers and autocast."""
 
     def __init__(self, preserve: bool) -> None:
         self.random = get_rng_state() if preserve else None
@@ -111,13 +107,7 @@ class GraphExecGroup:
 
 
 class Part:
-    """A part of a program that is recomputed.
-
-    Args:
-        function, args, kwargs: what is run.
-        context: context manager of the recomputations.
-        preserve: whether they draw the same random numbers.
-    """
+    """A part of a program that is recomputed."""
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
         self.function, self.context = function, context

@@ -72,11 +72,7 @@ class _Kept:
         self.version = self.tensor._version
 
     def get(self, allow_mutation: bool) -> Tensor:
-        """Return the tensor.
-
-        Raises:
-            RuntimeError: if it was written to.
-        """
+        """Return the tensor."""
         if self.tensor._version != self.version and not allow_mutation:
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated. Let the policy "
@@ -155,10 +151,7 @@ def _policy_from_bool(keep: bool) -> CheckpointPolicy:
 
 
 def _policy_of(answer: Any, func: Any) -> CheckpointPolicy:
-    """Return a policy's result as a CheckpointPolicy.
-
-    Raises TypeError if it is neither that nor a bool.
-    """
+    """Return a policy's result as a CheckpointPolicy."""
     if isinstance(answer, bool):
         return _policy_from_bool(answer)
     if not isinstance(answer, CheckpointPolicy):

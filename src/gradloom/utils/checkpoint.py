@@ -43,15 +43,10 @@ __all__ = [
 ]
 # Names that need dispatch modes, which are imported on first use.
 _SELECTIVE = frozenset(
-    (
-        "CheckpointPolicy",
-        "SAC_IGNORED_OPS",
-        "SelectiveCheckpointContext",
-        "_CachedTorchDispatchMode",
-        "_CachingTorchDispatchMode",
-        "_policy_from_bool",
-        "create_selective_checkpoint_contexts",
-    )
+    """
+    CheckpointPolicy SAC_IGNORED_OPS SelectiveCheckpointContext _CachedTorchDispatchMode _CachingTorchDispatchMode
+    _policy_from_bool create_selective_checkpoint_contexts
+    """.split()
 )
 
 

@@ -48,8 +48,6 @@ def _repeated(value, count):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
-# --- max pooling ----------------------------------------------------------------------------------------------------
-
 _MAX_POOL = """{n}d max pooling: the maximum of each window.
 
     Args:
@@ -249,8 +247,6 @@ def max_pool3d_with_indices(
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-# --- adaptive pooling -----------------------------------------------------------------------------------------------
-
 _ADAPTIVE = """
 
     Args:
@@ -340,8 +336,6 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | None | Sequence[int | 
     return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
-# --- power-average pooling ------------------------------------------------------------------------------------------
-
 _LP_POOL = """{n}d power-average pooling: (sum of x ** norm_type over each window) ** (1 / norm_type).
 
     Args:
@@ -397,8 +391,6 @@ def lp_pool3d(
 ) -> Tensor:
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
 
-
-# --- fractional max pooling -----------------------------------------------------------------------------------------
 
 _FRACTIONAL = """{n}d fractional max pooling (Graham 2014): the maximum of each window, with windows placed at random.
 
@@ -481,8 +473,6 @@ def fractional_max_pool3d(
     both = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
     return both if return_indices else both[0]
 
-
-# --- unpooling ------------------------------------------------------------------------------------------------------
 
 _UNPOOL = """Partial inverse of {n}d max pooling: put the maxima back in place, zeros elsewhere.
 

@@ -148,9 +148,6 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.in_features = self.weight.shape[-1]
 
 
-# --- convolutions ---------------------------------------------------------------------------------------------------
-
-
 class _LazyConv(LazyModuleMixin):
     """`{name}` whose `in_channels` is taken from the first input.
 
@@ -236,9 +233,6 @@ class _LazyConv(LazyModuleMixin):
             if self.bias is not None:
                 self.bias.materialize((self.out_channels,))
             self.reset_parameters()
-
-
-# --- norms ----------------------------------------------------------------------------------------------------------
 
 
 class _LazyNorm(LazyModuleMixin):

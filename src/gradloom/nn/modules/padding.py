@@ -76,18 +76,15 @@ class _ConstantPadNd(_PadNd):
 
 
 @spatial(1)
-class ConstantPad1d(_ConstantPadNd):
-    pass
+class ConstantPad1d(_ConstantPadNd): ...
 
 
 @spatial(2)
-class ConstantPad2d(_ConstantPadNd):
-    pass
+class ConstantPad2d(_ConstantPadNd): ...
 
 
 @spatial(3)
-class ConstantPad3d(_ConstantPadNd):
-    pass
+class ConstantPad3d(_ConstantPadNd): ...
 
 
 class _ZeroPad(_ConstantPadNd):
@@ -110,18 +107,15 @@ class _ZeroPad(_ConstantPadNd):
 
 
 @spatial(1)
-class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    pass
+class ZeroPad1d(_ZeroPad, ConstantPad1d): ...
 
 
 @spatial(2)
-class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    pass
+class ZeroPad2d(_ZeroPad, ConstantPad2d): ...
 
 
 @spatial(3)
-class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    pass
+class ZeroPad3d(_ZeroPad, ConstantPad3d): ...
 
 
 class _ReflectionPadNd(_PadNd):
@@ -139,18 +133,15 @@ class _ReflectionPadNd(_PadNd):
 
 
 @spatial(1)
-class ReflectionPad1d(_ReflectionPadNd):
-    pass
+class ReflectionPad1d(_ReflectionPadNd): ...
 
 
 @spatial(2)
-class ReflectionPad2d(_ReflectionPadNd):
-    pass
+class ReflectionPad2d(_ReflectionPadNd): ...
 
 
 @spatial(3)
-class ReflectionPad3d(_ReflectionPadNd):
-    pass
+class ReflectionPad3d(_ReflectionPadNd): ...
 
 
 class _ReplicationPadNd(_PadNd):
@@ -168,18 +159,15 @@ class _ReplicationPadNd(_PadNd):
 
 
 @spatial(1)
-class ReplicationPad1d(_ReplicationPadNd):
-    pass
+class ReplicationPad1d(_ReplicationPadNd): ...
 
 
 @spatial(2)
-class ReplicationPad2d(_ReplicationPadNd):
-    pass
+class ReplicationPad2d(_ReplicationPadNd): ...
 
 
 @spatial(3)
-class ReplicationPad3d(_ReplicationPadNd):
-    pass
+class ReplicationPad3d(_ReplicationPadNd): ...
 
 
 class _CircularPadNd(_PadNd):
@@ -205,15 +193,12 @@ class _CircularPadNd(_PadNd):
 
 
 @spatial(1)
-class CircularPad1d(_CircularPadNd):
-    pass
+class CircularPad1d(_CircularPadNd): ...
 
 
 @spatial(2)
-class CircularPad2d(_CircularPadNd):
-    pass
+class CircularPad2d(_CircularPadNd): ...
 
 
 @spatial(3)
-class CircularPad3d(_CircularPadNd):
-    pass
+class CircularPad3d(_CircularPadNd): ...

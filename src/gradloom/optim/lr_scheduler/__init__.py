@@ -1,36 +1,13 @@
 """Learning rate schedulers: set the learning rates of an optimizer's groups once per epoch or step."""
 
-from gradloom.optim.lr_scheduler.base import LRScheduler
-from gradloom.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
-from gradloom.optim.lr_scheduler.cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from gradloom.optim.lr_scheduler.factors import (
-    ConstantLR,
-    CosineAnnealingLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
-from gradloom.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+from gradloom.optim.lr_scheduler.base import *  # noqa: F403
+from gradloom.optim.lr_scheduler.combined import *  # noqa: F403
+from gradloom.optim.lr_scheduler.cyclic import *  # noqa: F403
+from gradloom.optim.lr_scheduler.factors import *  # noqa: F403
+from gradloom.optim.lr_scheduler.plateau import *  # noqa: F403
+
+if not TYPE_CHECKING:  # type checkers read the families' lists, but no expressions
+    _FAMILIES = "base combined cyclic factors plateau".split()
+    __all__ = sorted(name for family in _FAMILIES for name in globals()[family].__all__)  # noqa: PLE0605
