@@ -11,14 +11,6 @@ from typing import TYPE_CHECKING
 
 from gradloom.nn._functional import activation, indexing, loss, margin_loss, norm, pool, random, shape
 from gradloom.nn._functional import operators as _ops
-from gradloom.nn._functional.activation import *
-from gradloom.nn._functional.indexing import *
-from gradloom.nn._functional.loss import *
-from gradloom.nn._functional.margin_loss import *
-from gradloom.nn._functional.norm import *
-from gradloom.nn._functional.pool import *
-from gradloom.nn._functional.random import *
-from gradloom.nn._functional.shape import *
 
 # Operators of another name than here.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
@@ -31,9 +23,22 @@ _OPERATORS = tuple(
     """.split()
 )
 _FAMILIES = (activation, indexing, loss, margin_loss, norm, pool, random, shape)
-_WRITTEN_HERE = tuple(name for family in _FAMILIES for name in family.__all__)
+_WRITTEN_HERE = {
+    name: function
+    for family in _FAMILIES
+    for name, function in vars(family).items()
+    if not name.startswith("_") and getattr(function, "__module__", None) == family.__name__
+}
 
-if TYPE_CHECKING:  # names that __getattr__ finds
+if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ finds
+    from gradloom.nn._functional.activation import *
+    from gradloom.nn._functional.indexing import *
+    from gradloom.nn._functional.loss import *
+    from gradloom.nn._functional.margin_loss import *
+    from gradloom.nn._functional.norm import *
+    from gradloom.nn._functional.pool import *
+    from gradloom.nn._functional.random import *
+    from gradloom.nn._functional.shape import *
     from gradloom._stubs.operators import (
         adaptive_avg_pool1d as adaptive_avg_pool1d,
         avg_pool1d as avg_pool1d,
@@ -71,6 +76,7 @@ if TYPE_CHECKING:  # names that __getattr__ finds
 
     logsigmoid = _log_sigmoid
 else:
+    globals().update(_WRITTEN_HERE)
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
     def __getattr__(name):
@@ -82,4 +88,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return list(_OPERATORS + _WRITTEN_HERE)
+    return [*_OPERATORS, *_WRITTEN_HERE]

@@ -13,31 +13,6 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import DType
 
-__all__ = [
-    "celu",
-    "elu",
-    "glu",
-    "gumbel_softmax",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "leaky_relu",
-    "log_softmax",
-    "mish",
-    "relu",
-    "relu6",
-    "rrelu",
-    "selu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softmin",
-    "softsign",
-    "tanh",
-    "tanhshrink",
-    "threshold",
-]
-
 
 @elementwise
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

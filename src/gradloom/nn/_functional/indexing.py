@@ -11,8 +11,6 @@ from gradloom.nn._functional import operators as ops
 if TYPE_CHECKING:
     from gradloom import Tensor
 
-__all__ = ["embedding", "embedding_bag"]
-
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 

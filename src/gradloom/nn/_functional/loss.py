@@ -18,24 +18,8 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import IntList
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cross_entropy",
-    "ctc_loss",
-    "gaussian_nll_loss",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "linear_cross_entropy",
-    "mse_loss",
-    "nll_loss",
-    "poisson_nll_loss",
-    "smooth_l1_loss",
-]
 
-
-def reduced(loss, reduction):
+def _reduced(loss, reduction):
     """Return `loss`, its mean or its sum, as `reduction` names it."""
     if reduction == "none":
         return loss
@@ -64,7 +48,7 @@ def _weighted(loss, weight):
 def _weighted_mean(loss, weight, reduction):
     """Reduce a weighted loss; the mean is relative to the sum of the weights."""
     weighted = _weighted(loss, weight)
-    return weighted.sum() / weight.sum() if reduction == "mean" else reduced(weighted, reduction)
+    return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
 
 
 @pointwise_loss
@@ -265,7 +249,7 @@ def huber_loss(
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.huber_loss(input, target, get_enum(reduction), delta)
-    return reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
+    return _reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
 @pointwise_loss
@@ -418,7 +402,7 @@ def gaussian_nll_loss(
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return reduced(loss, reduction)
+    return _reduced(loss, reduction)
 
 
 @pointwise_loss

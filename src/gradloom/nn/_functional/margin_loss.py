@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
-from gradloom.nn._functional.loss import reduced
+from gradloom.nn._functional.loss import _reduced
 from gradloom.nn._reduction import get_enum, named
 from gradloom.utils._documentation import pointwise_loss
 
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gradloom import Tensor
-
-__all__ = [
-    "hinge_embedding_loss",
-    "margin_ranking_loss",
-    "cosine_embedding_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "soft_margin_loss",
-    "multilabel_soft_margin_loss",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-]
 
 
 @pointwise_loss
@@ -195,7 +183,7 @@ def multilabel_soft_margin_loss(
     loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduced(loss.sum(dim=input.dim() - 1) / input.shape[-1], reduction)
+    return _reduced(loss.sum(dim=input.dim() - 1) / input.shape[-1], reduction)
 
 
 @pointwise_loss
@@ -268,4 +256,4 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = gl.minimum(far, distance(positive, negative))
-    return reduced(gl.clamp_min(margin + near - far, 0), reduction)
+    return _reduced(gl.clamp_min(margin + near - far, 0), reduction)

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import IntList
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
-
 
 def batch_norm(
     input: Tensor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Literal, Protocol, overload
 
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
@@ -14,33 +14,6 @@ if TYPE_CHECKING:
 
     from gradloom import Tensor
     from gradloom.types import IntList
-
-__all__ = [
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices",
-    "fractional_max_pool2d",
-    "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-    "max_pool1d",
-    "max_pool1d_with_indices",
-    "max_pool2d",
-    "max_pool2d_with_indices",
-    "max_pool3d",
-    "max_pool3d_with_indices",
-    "max_unpool1d",
-    "max_unpool2d",
-    "max_unpool3d",
-]
 
 
 def _repeated(value, count):
@@ -110,6 +83,21 @@ class _MaxPool(Protocol):
     ) -> tuple[Tensor, Tensor]: ...
 
 
+class _MaxPoolWithIndices(Protocol):
+    """Type of max_pool1d_with_indices, 2d and 3d."""
+
+    def __call__(
+        self,
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
 class _AdaptiveMaxPool(Protocol):
     """Type of adaptive_max_pool1d, 2d and 3d."""
 
@@ -121,6 +109,14 @@ class _AdaptiveMaxPool(Protocol):
     @overload
     def __call__(
         self, input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class _AdaptiveMaxPoolWithIndices(Protocol):
+    """Type of adaptive_max_pool1d_with_indices, 2d and 3d."""
+
+    def __call__(
+        self, input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
     ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -151,100 +147,57 @@ class _FractionalMaxPool(Protocol):
     ) -> tuple[Tensor, Tensor]: ...
 
 
-def _typed_max_pool(function: Any) -> _MaxPool:
-    return function  # type: ignore[no-any-return]
+def _documented(template, dims, name):
+    """Return a decorator for a function made for `dims` spatial dimensions: it gets its name and docstring."""
+
+    def decorate(function):
+        function.__name__ = function.__qualname__ = name
+        return spatial(dims, template)(function)
+
+    return decorate
 
 
-def _typed_adaptive_max_pool(function: Any) -> _AdaptiveMaxPool:
-    return function  # type: ignore[no-any-return]
+def _max_pool(dims):
+    plain, both = f"max_pool{dims}d", f"max_pool{dims}d_with_indices"
+
+    @_documented(_MAX_POOL, dims, plain)
+    def max_pool(
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        pool = getattr(ops, both if return_indices else plain)
+        return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
+
+    return max_pool
 
 
-def _typed_fractional_max_pool(function: Any) -> _FractionalMaxPool:
-    return function  # type: ignore[no-any-return]
+def _max_pool_with_indices(dims, pool):
+    @_documented(_WITH_INDICES, dims, f"{pool.__name__}_with_indices")
+    def max_pool_with_indices(
+        input: Tensor,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    return max_pool_with_indices
 
 
-@_typed_max_pool
-@spatial(1, _MAX_POOL)
-def max_pool1d(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    pool = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
-    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
-
-
-@_typed_max_pool
-@spatial(2, _MAX_POOL)
-def max_pool2d(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    pool = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
-    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
-
-
-@_typed_max_pool
-@spatial(3, _MAX_POOL)
-def max_pool3d(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    pool = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
-    return pool(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
-
-
-@spatial(1, _WITH_INDICES)
-def max_pool1d_with_indices(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-@spatial(2, _WITH_INDICES)
-def max_pool2d_with_indices(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-@spatial(3, _WITH_INDICES)
-def max_pool3d_with_indices(
-    input: Tensor,
-    kernel_size: int | IntList,
-    stride: int | IntList | None = None,
-    padding: int | IntList = 0,
-    dilation: int | IntList = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+max_pool1d: _MaxPool = _max_pool(1)
+max_pool2d: _MaxPool = _max_pool(2)
+max_pool3d: _MaxPool = _max_pool(3)
+max_pool1d_with_indices: _MaxPoolWithIndices = _max_pool_with_indices(1, max_pool1d)
+max_pool2d_with_indices: _MaxPoolWithIndices = _max_pool_with_indices(2, max_pool2d)
+max_pool3d_with_indices: _MaxPoolWithIndices = _max_pool_with_indices(3, max_pool3d)
 
 
 _ADAPTIVE = """
@@ -278,52 +231,35 @@ def _output_size(input, output_size, count):
     return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True))
 
 
-@_typed_adaptive_max_pool
-@spatial(1, _ADAPTIVE_MAX)
-def adaptive_max_pool1d(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    both = ops.adaptive_max_pool1d(input, output_size)
-    return both if return_indices else both[0]
+def _adaptive_max_pool(dims):
+    name = f"adaptive_max_pool{dims}d"
+
+    @_documented(_ADAPTIVE_MAX, dims, name)
+    def adaptive_max_pool(
+        input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        both = getattr(ops, name)(input, output_size if dims == 1 else _output_size(input, output_size, dims))
+        return both if return_indices else both[0]
+
+    return adaptive_max_pool
 
 
-@spatial(1, _WITH_INDICES)
-def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    return adaptive_max_pool1d(input, output_size, True)
+def _adaptive_max_pool_with_indices(dims, pool):
+    @_documented(_WITH_INDICES, dims, f"{pool.__name__}_with_indices")
+    def adaptive_max_pool_with_indices(
+        input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        return pool(input, output_size, True)
+
+    return adaptive_max_pool_with_indices
 
 
-@_typed_adaptive_max_pool
-@spatial(2, _ADAPTIVE_MAX)
-def adaptive_max_pool2d(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    both = ops.adaptive_max_pool2d(input, _output_size(input, output_size, 2))
-    return both if return_indices else both[0]
-
-
-@spatial(2, _WITH_INDICES)
-def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    return adaptive_max_pool2d(input, output_size, True)
-
-
-@_typed_adaptive_max_pool
-@spatial(3, _ADAPTIVE_MAX)
-def adaptive_max_pool3d(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    both = ops.adaptive_max_pool3d(input, _output_size(input, output_size, 3))
-    return both if return_indices else both[0]
-
-
-@spatial(3, _WITH_INDICES)
-def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    return adaptive_max_pool3d(input, output_size, True)
+adaptive_max_pool1d: _AdaptiveMaxPool = _adaptive_max_pool(1)
+adaptive_max_pool2d: _AdaptiveMaxPool = _adaptive_max_pool(2)
+adaptive_max_pool3d: _AdaptiveMaxPool = _adaptive_max_pool(3)
+adaptive_max_pool1d_with_indices: _AdaptiveMaxPoolWithIndices = _adaptive_max_pool_with_indices(1, adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices: _AdaptiveMaxPoolWithIndices = _adaptive_max_pool_with_indices(2, adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices: _AdaptiveMaxPoolWithIndices = _adaptive_max_pool_with_indices(3, adaptive_max_pool3d)
 
 
 @spatial(2, _ADAPTIVE_AVG)
@@ -434,18 +370,20 @@ def fractional_max_pool2d_with_indices(
     return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d)
 
 
-@_typed_fractional_max_pool
-@spatial(2, _FRACTIONAL)
-def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: int | IntList,
-    output_size: int | IntList | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
-    both = fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
-    return both if return_indices else both[0]
+def _fractional_max_pool(dims, pool):
+    @_documented(_FRACTIONAL, dims, f"fractional_max_pool{dims}d")
+    def fractional_max_pool(
+        input: Tensor,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        both = pool(input, kernel_size, output_size, output_ratio, True, _random_samples)
+        return both if return_indices else both[0]
+
+    return fractional_max_pool
 
 
 @spatial(3, _WITH_INDICES)
@@ -460,18 +398,8 @@ def fractional_max_pool3d_with_indices(
     return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d)
 
 
-@_typed_fractional_max_pool
-@spatial(3, _FRACTIONAL)
-def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: int | IntList,
-    output_size: int | IntList | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
-    both = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
-    return both if return_indices else both[0]
+fractional_max_pool2d: _FractionalMaxPool = _fractional_max_pool(2, fractional_max_pool2d_with_indices)
+fractional_max_pool3d: _FractionalMaxPool = _fractional_max_pool(3, fractional_max_pool3d_with_indices)
 
 
 _UNPOOL = """Partial inverse of {n}d max pooling: put the maxima back in place, zeros elsewhere.

@@ -11,8 +11,6 @@ from gradloom.utils import _documentation
 if TYPE_CHECKING:
     from gradloom import Tensor
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
-
 
 def _check(p):
     if p < 0.0 or p > 1.0:

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import IntList
 
-__all__ = [
-    "affine_grid",
-    "fold",
-    "grid_sample",
-    "interpolate",
-    "pad",
-    "unfold",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
-
 
 def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None = None) -> Tensor:
     """Pad the last dimensions.
