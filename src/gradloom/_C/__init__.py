@@ -19,52 +19,21 @@ _MODULES = {"_autograd", "_functions", "_functorch", "_profiler"}
 # Names resolved on first use -> (module, name there).
 _LAZY = {
     **{
-        name: ("gradloom._C._state", name)
-        for name in (
-            "_VariableFunctions",
-            "_WeakTensorRef",
-            "_add_docstr",
-            "_any_requires_grad",
-            "_get_obj_in_tls",
-            "_get_privateuse1_backend_name",
-            "_get_tracing_state",
-            "_has_storage",
-            "_is_fwd_grad_enabled",
-            "_is_grad_layout_enforcement_enabled",
-            "_is_key_in_tls",
-            "_is_view_replay_enabled",
-            "_linalg",
-            "_log_api_usage_once",
-            "_nn",
-            "_remove_obj_from_tls",
-            "_set_fwd_grad_enabled",
-            "_set_grad_enabled",
-            "_set_grad_layout_enforcement_enabled",
-            "_set_multithreading_enabled",
-            "_set_view_replay_enabled",
-            "_special",
-            "_stash_obj_in_tls",
-        )
-    },
-    **{
-        name: ("gradloom", name)
-        for name in (
-            "Generator",
-            "Size",
-            "Tag",
-            "default_generator",
-            "device",
-            "dtype",
-            "finfo",
-            "iinfo",
-            "is_anomaly_check_nan_enabled",
-            "is_anomaly_enabled",
-            "is_grad_enabled",
-            "is_inference_mode_enabled",
-            "layout",
-            "memory_format",
-            "set_anomaly_enabled",
-        )
+        name: (module, name)
+        for module, names in {
+            "gradloom._C._state": """
+                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _get_obj_in_tls
+                _get_privateuse1_backend_name _get_tracing_state _has_storage _is_fwd_grad_enabled
+                _is_grad_layout_enforcement_enabled _is_key_in_tls _is_view_replay_enabled _linalg _log_api_usage_once
+                _nn _remove_obj_from_tls _set_fwd_grad_enabled _set_grad_enabled _set_grad_layout_enforcement_enabled
+                _set_multithreading_enabled _set_view_replay_enabled _special _stash_obj_in_tls
+                """,
+            "gradloom": """
+                Generator Size Tag default_generator device dtype finfo iinfo is_anomaly_check_nan_enabled
+                is_anomaly_enabled is_grad_enabled is_inference_mode_enabled layout memory_format set_anomaly_enabled
+                """,
+        }.items()
+        for name in names.split()
     },
     "_DisableTorchDispatch": ("gradloom.dispatch.state", "DisableTorchDispatch"),
     "_disabled_torch_dispatch_impl": ("gradloom.dispatch.state", "disabled_torch_dispatch"),

@@ -57,9 +57,6 @@ def _view_of(tensor):
 def _get_creation_meta(tensor: Tensor) -> CreationMeta:
     """Return a view's creation metadata.
 
-    Args:
-        tensor: a differentiable view.
-
     Raises RuntimeError if it is not a differentiable view.
     """
     return _META.get(_view_of(tensor).creation, CreationMeta.DEFAULT)
@@ -68,10 +65,6 @@ def _get_creation_meta(tensor: Tensor) -> CreationMeta:
 def _set_creation_meta(tensor: Tensor, meta: CreationMeta) -> None:
     """Set a view's creation metadata.
 
-    Args:
-        tensor: a differentiable view.
-        meta: the new value.
-
     Raises RuntimeError if it is not a differentiable view.
     """
     _view_of(tensor).creation = _CREATION[meta]
@@ -79,10 +72,6 @@ def _set_creation_meta(tensor: Tensor, meta: CreationMeta) -> None:
 
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
     """Set the version counters of tensors. Unsafe: saved tensors no longer notice the writes in between.
-
-    Args:
-        tensors: a sequence of Tensors.
-        versions: a version for each.
 
     Raises:
         TypeError: for one tensor instead of a sequence.
@@ -113,11 +102,7 @@ def _get_current_graph_task_keep_graph() -> bool:
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool = False) -> tuple[Callable, Callable] | None:
-    """Return the innermost pair of saved-tensor hooks, or None.
-
-    Args:
-        ignore_is_tracing: has no effect: nothing is traced.
-    """
+    """Return the innermost pair of saved-tensor hooks, or None; nothing is traced, so the argument has no effect."""
     return state.saved_tensor_hooks[-1] if state.saved_tensor_hooks else None
 
 
@@ -168,12 +153,7 @@ def _supported_activities() -> set[ProfilerActivity]:
 
 
 def _record_function_with_args_enter(name: str, *args: Any) -> Any:
-    """Begin a named block in profiles; return the handle for `_record_function_with_args_exit`.
-
-    Args:
-        name: its name.
-        args: its recorded inputs.
-    """
+    """Begin a named block in profiles; return the handle for `_record_function_with_args_exit`."""
     from ._profiler import _RecordFunctionFast
 
     return _RecordFunctionFast(name, args).__enter__()

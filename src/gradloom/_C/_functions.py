@@ -124,15 +124,5 @@ def __dir__() -> list[str]:
         for name, value in vars(family).items()
         if isinstance(value, type) and issubclass(value, Node) and value.__module__ == family.__name__
     }
-    return sorted(
-        {
-            *nodes,
-            "AccumulateGrad",
-            "CopySlices",
-            "DelayedError",
-            "Error",
-            "NotImplemented",
-            "UndefinedGrad",
-            "UndefinedGradBackward",
-        }
-    )
+    named = "AccumulateGrad CopySlices DelayedError Error NotImplemented UndefinedGrad UndefinedGradBackward"
+    return sorted({*nodes, *named.split()})

@@ -83,11 +83,7 @@ register(CASTS, answer)
 
 
 def rule_of(wrapper: Any) -> str | None:
-    """Return the `autocast` key of an operator's entry, or None. Operators of gradloom.library cast for themselves.
-
-    Args:
-        wrapper: the operator's generated function.
-    """
+    """Return the `autocast` key of an operator's entry, or None. Operators of gradloom.library cast for themselves."""
     rules = getattr(wrapper, "__globals__", {}).get("AUTOCAST_RULES", {})
     return rules.get(wrapper.__name__) if rules else None
 

@@ -13,13 +13,7 @@ from .grad_scaler import GradScaler
 
 
 def warn_deprecated(device: str, name: str, arguments: str) -> None:
-    """Warn, at the line two calls up, that a name of `<device>.amp` is deprecated.
-
-    Args:
-        device: the device type.
-        name: the name, which `gradloom.amp` has, too.
-        arguments: what to pass there.
-    """
+    """Warn, at the line two calls up, that `<device>.amp.<name>` is deprecated for `gradloom.amp.<name>(arguments)`."""
     warnings.warn(
         f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({arguments})` instead.",
         FutureWarning,

@@ -10,12 +10,7 @@ from typing import Any
 
 @contextmanager
 def flags_of(module: str, wanted: dict[str, Any]) -> Iterator[None]:
-    """Set variables of a module within the block, and restore them after it.
-
-    Args:
-        module: name of the module.
-        wanted: variable -> value; None leaves the variable as it is.
-    """
+    """Set variables of a module within the block, except those that are to be None, and restore them after it."""
     names = vars(sys.modules[module])
     before = {name: names[name] for name, value in wanted.items() if value is not None}
     names.update({name: wanted[name] for name in before})

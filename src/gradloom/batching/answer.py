@@ -13,13 +13,7 @@ from .tensor import innermost
 
 
 def answer(intercepted: Intercepted) -> Any:
-    """Run an intercepted call by its batching rule.
-
-    Args:
-        intercepted: the call.
-
-    Returns:
-        Its result; NotImplemented if no argument is batched and the operator is not random.
+    """Run an intercepted call by its batching rule; NotImplemented if nothing is batched and it is not random.
 
     Raises RuntimeError if the operator cannot be batched.
     """

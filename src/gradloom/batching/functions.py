@@ -30,14 +30,7 @@ class VmapInfo(NamedTuple):
 
 
 def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
-    """Apply a Function to arguments that may be batched.
-
-    Args:
-        function: the Function.
-        args: the arguments of its forward.
-
-    Returns:
-        Its output; NotImplemented if no argument is batched.
+    """Apply a Function to arguments that may be batched; NotImplemented if none is.
 
     Raises RuntimeError if the Function has no vmap rule.
     """
@@ -126,13 +119,7 @@ def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) 
 
 
 def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> Any:
-    """Run a call by the function that was passed to register_vmap.
-
-    Args:
-        operator: the operator's implementation; its `vmap_rule` is the function.
-        args: all arguments in the order of the schema.
-        level: the innermost level among them.
-    """
+    """Run a call by the function that was passed to register_vmap; `args` are in the order of the schema."""
     positional, keywords = operator.arguments(args)
 
     class rule(Function):

@@ -30,14 +30,7 @@ def grad_of_batched(
     vectors: tuple[Any, ...] | None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """Compute autograd.grad for batched tensors.
-
-    Args:
-        grad: autograd.grad.
-        outputs, inputs: its arguments, as tuples.
-        vectors: one for each output, or None.
-        options: its further arguments.
-    """
+    """Compute `grad`, which is autograd.grad, for batched tensors; `options` are its further arguments."""
     given = (None,) * len(outputs) if vectors is None else vectors
     plain, starts = [], []
     for output, vector in zip(outputs, given, strict=True):

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
-    """Return the positions that `argnums` names, counted from 0.
-
-    Args:
-        argnums: an int or a tuple of ints; negative ones count from the end.
-        count: number of positional arguments.
+    """Return the positions that `argnums` names, counted from 0; negative ones count from the end.
 
     Raises:
         RuntimeError: for another type, a position out of range, an empty tuple, or a repeated position.

@@ -207,10 +207,5 @@ def bottom(tensor: Any) -> Any:
 
 
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
-    """Replace None among gradients by zeros.
-
-    Args:
-        gradients: Tensors or None.
-        like: the inputs, which give the shapes and dtypes of the zeros.
-    """
+    """Replace None among gradients by zeros of the shapes and dtypes of `like`."""
     return [ops.zeros_like(t).detach() if g is None else g for g, t in zip(gradients, like, strict=True)]

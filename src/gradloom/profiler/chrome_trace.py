@@ -71,22 +71,11 @@ def _names(pid: int, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": "python"}}
     yield {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "ts": 0, "args": {"labels": "CPU"}}
     for number, native in sorted(threads.items()):
-        yield {
-            "ph": "M",
-            "name": "thread_name",
-            "pid": pid,
-            "tid": native,
-            "ts": 0,
-            "args": {"name": f"thread {number} (python)"},
-        }
-        yield {
-            "ph": "M",
-            "name": "thread_sort_index",
-            "pid": pid,
-            "tid": native,
-            "ts": 0,
-            "args": {"sort_index": number},
-        }
+        for name, args in (
+            ("thread_name", {"name": f"thread {number} (python)"}),
+            ("thread_sort_index", {"sort_index": number}),
+        ):
+            yield {"ph": "M", "name": name, "pid": pid, "tid": native, "ts": 0, "args": args}
 
 
 def _complete(event: FunctionEvent, pid: int, threads: dict[int, int]) -> dict[str, Any]:

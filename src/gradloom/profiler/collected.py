@@ -256,12 +256,7 @@ def _memory_events(recorder: Recorder) -> list[dict[str, Any]]:
 
 
 def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
-    """Return the events of a closed recorder, as a tree.
-
-    Args:
-        recorder: the recorder.
-        overload_names: whether events have the overloads of their operators.
-    """
+    """Return the events of a closed recorder, as a tree; with the overloads of their operators if asked."""
     totals = _memory_totals(recorder.records)
     threads = {r.sequence_nr: r.thread for r in recorder.records if makes_node(r)}
     texts: dict = {}

@@ -37,11 +37,7 @@ _TYPE_NAMES = {
 
 
 def operator_name(wrapper: Any) -> tuple[str, str]:
-    """Return an operator's qualified name and its overload, such as (`aten::add`, `Tensor`).
-
-    Args:
-        wrapper: the `wrapper` of an interception.Call: a generated function, or an operator of a library.
-    """
+    """Return an operator's qualified name and its overload, such as (`aten::add`, `Tensor`)."""
     full_name = getattr(wrapper, "name", None)
     if full_name is not None:  # a library's: `mylib::twice.overload`
         name, _, overload = full_name.partition(".")
@@ -62,11 +58,7 @@ def _namespace(package: str) -> str:
 
 
 class Arguments:
-    """The shapes, strides (in elements), types and values of the arguments of one call.
-
-    Args:
-        values: the arguments.
-    """
+    """The shapes, strides (in elements), types and values of the arguments of one call."""
 
     __slots__ = ("shapes", "strides", "types", "values")
 
@@ -164,12 +156,7 @@ _FORMULAS: dict[str, Callable[[Sequence[Any]], int]] = {
 
 
 def estimate_flops(name: str, args: Sequence[Any]) -> int:
-    """Estimate the floating-point operations of a call; 0 if there is no formula.
-
-    Args:
-        name: the operator, such as `aten::mm`.
-        args: its arguments in the order of the schema.
-    """
+    """Estimate the floating-point operations of a call such as `aten::mm`; 0 if there is no formula."""
     formula = _FORMULAS.get(name)
     if formula is None or not all(isinstance(a, _operators.Tensor) for a in args[:2]):
         return 0
@@ -195,11 +182,7 @@ class MemoryChange(NamedTuple):
 
 
 class Allocations:
-    """Tracks the arrays that results own.
-
-    Args:
-        recorder: owner of the records that the bytes are added to.
-    """
+    """Tracks the arrays that results own, and adds their bytes to the records of `recorder`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.changes: list[MemoryChange] = []

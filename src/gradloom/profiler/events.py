@@ -276,33 +276,14 @@ class FunctionEventAvg(FormattedTimesMixin):
     total_cpu_percent: Any = -1
     total_device_percent: Any = -1
     # Taken from the first event added; key_averages clears those that it does not group by.
-    _COPIED = (
-        "key",
-        "node_id",
-        "is_async",
-        "is_remote",
-        "cpu_parent",
-        "cpu_children",
-        "overload_name",
-        "input_shapes",
-        "stack",
-        "scope",
-        "device_type",
-        "is_legacy",
-        "use_device",
-        "is_user_annotation",
-    )
-    _SUMMED = (
-        "cpu_time_total",
-        "self_cpu_time_total",
-        "device_time_total",
-        "self_device_time_total",
-        "cpu_memory_usage",
-        "self_cpu_memory_usage",
-        "device_memory_usage",
-        "self_device_memory_usage",
-        "count",
-    )
+    _COPIED = """
+        key node_id is_async is_remote cpu_parent cpu_children overload_name input_shapes stack scope device_type
+        is_legacy use_device is_user_annotation
+        """.split()
+    _SUMMED = """
+        cpu_time_total self_cpu_time_total device_time_total self_device_time_total cpu_memory_usage
+        self_cpu_memory_usage device_memory_usage self_device_memory_usage count
+        """.split()
 
     def __init__(self) -> None:
         self.key: str | None = None

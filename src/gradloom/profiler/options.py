@@ -126,22 +126,11 @@ class _ExperimentalConfig:
         others: PyTorch's options for other devices and tools; kept, without effect.
     """
 
-    _NAMES = (
-        "profiler_metrics",
-        "profiler_measure_per_kernel",
-        "verbose",
-        "performance_events",
-        "enable_cuda_sync_events",
-        "adjust_profiler_step",
-        "disable_external_correlation",
-        "profile_all_threads",
-        "capture_overload_names",
-        "record_python_gc_info",
-        "expose_kineto_event_metadata",
-        "custom_profiler_config",
-        "adjust_timestamps",
-        "trace_only",
-    )
+    _NAMES = """
+        profiler_metrics profiler_measure_per_kernel verbose performance_events enable_cuda_sync_events
+        adjust_profiler_step disable_external_correlation profile_all_threads capture_overload_names
+        record_python_gc_info expose_kineto_event_metadata custom_profiler_config adjust_timestamps trace_only
+        """.split()
 
     def __init__(
         self,

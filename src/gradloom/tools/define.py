@@ -273,10 +273,7 @@ _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def named(what: str, functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Return {name: function}.
-
-    Args:
-        what: name of the argument that holds the functions, for errors.
+    """Return {name: function}; `what` names the argument of `define` in errors.
 
     Raises TypeError for a function whose name YAML cannot use, or two functions of one name.
     """

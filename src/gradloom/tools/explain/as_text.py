@@ -14,12 +14,7 @@ _BOLD, _DIM, _CYAN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
 
 def as_text(blocks: Iterable[Block], *, color: bool = False, sources: bool = True) -> str:
-    """Return the blocks as lines of text.
-
-    Args:
-        color: use ANSI escapes; source code is highlighted if pygments is installed.
-        sources: include source code, not only its place.
-    """
+    """Return the blocks as lines of text; see Explanation.text."""
     return "\n".join(_Writer(color, sources).lines(blocks)).strip("\n") + "\n"
 
 

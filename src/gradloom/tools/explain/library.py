@@ -34,12 +34,7 @@ from .facts import (
 
 
 class Library:
-    """Operators and the files, or the texts in memory, that define them.
-
-    Args:
-        specification: the operators.
-        definition: the result of `gradloom.ops.define`, for operators that it made.
-    """
+    """Operators and the files, or the texts in memory, that define them."""
 
     specification: Specification
     definition: Definition | None

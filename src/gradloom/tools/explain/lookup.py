@@ -17,18 +17,7 @@ from gradloom.core.node import Node
 
 from .library import Library
 
-_PREFIXES = (
-    "gradloom.",
-    "torch.",
-    "Tensor.",
-    "nn.functional.",
-    "F.",
-    "autograd.graph.",
-    "torch::autograd::",
-    "ops.",
-    "aten.",
-    "aten::",
-)
+_PREFIXES = "gradloom. torch. Tensor. nn.functional. F. autograd.graph. torch::autograd:: ops. aten. aten::".split()
 _NAMESPACES = ("linalg", "fft", "special")
 
 

@@ -26,12 +26,7 @@ Formula: TypeAlias = Derivative | ForwardDerivative | None
 
 
 def likely_causes(faults: list[Fault], formula: Formula) -> list[str]:
-    """Return the causes that explain all faults of one formula, most specific first.
-
-    Args:
-        faults: faults of one check and one input, each with a comparison.
-        formula: the formula to blame.
-    """
+    """Return the causes that explain all faults of one check and input, which have comparisons; most specific first."""
     lists = [list(dict.fromkeys(_of_fault(fault, formula))) for fault in faults]
     if not lists:
         return []
@@ -361,11 +356,7 @@ def _few_digits(fault: Fault, c: Comparison) -> Iterator[str]:
 
 
 def shape_causes(message: str) -> Iterator[str]:
-    """Yield the likely cause of an error about shapes.
-
-    Args:
-        message: text of the exception; it has the found shape before the expected one.
-    """
+    """Yield the likely cause of an error about shapes, whose text has the found shape before the expected one."""
     shapes = [tuple(int(n) for n in text.split(",") if n.strip()) for text in _SHAPES.findall(message)][:2]
     if len(shapes) < 2 or shapes[0] == shapes[1]:
         return

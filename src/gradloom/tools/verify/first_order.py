@@ -102,13 +102,8 @@ class FirstOrder:
         for i in self.inputs:
             rows = self.function.numerical(i)
             if any(np.abs(r).max(initial=0.0) > 1e-5 for r in rows):
-                yield Fault(
-                    self.case,
-                    "reverse",
-                    "the output depends on the input but requires no gradient",
-                    BACKWARD,
-                    self.case.places[i],
-                )
+                message = "the output depends on the input but requires no gradient"
+                yield Fault(self.case, "reverse", message, BACKWARD, self.case.places[i])
 
     def reverse(self) -> Generator[Fault, None, list[list[Array]] | None]:
         """Yield faults; return the Jacobians by reverse mode, or None if they could not be computed."""
@@ -305,15 +300,8 @@ class FirstOrder:
             place, array = self.case.places[i], self.function.arrays[i]
             a, b = (np.zeros_like(array) if g is None else g._array for g in (every[i], one))
             if not close(b, a, EXACT_RTOL, EXACT_ATOL * scale(a)):
-                yield Fault(
-                    self.case,
-                    "reverse",
-                    f"the gradient of `{place.name}` is another {what}",
-                    BACKWARD,
-                    place,
-                    expected=a,
-                    found=b,
-                )
+                message = f"the gradient of `{place.name}` is another {what}"
+                yield Fault(self.case, "reverse", message, BACKWARD, place, expected=a, found=b)
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
         """Check that tangents of all inputs at once give the sum of the tangents for each."""
@@ -328,16 +316,8 @@ class FirstOrder:
         for n, k in enumerate(self.function.kept):
             expected = sum(forward[i][n].sum(0) for i in forward)
             if not close(found[n], expected, EXACT_RTOL, EXACT_ATOL * scale(expected, *self.function.outputs)):
-                yield Fault(
-                    self.case,
-                    "forward",
-                    "the tangents of several inputs do not add up to their sum",
-                    FORWARD,
-                    None,
-                    k,
-                    expected=expected,
-                    found=found[n],
-                )
+                message = "the tangents of several inputs do not add up to their sum"
+                yield Fault(self.case, "forward", message, FORWARD, None, k, expected=expected, found=found[n])
 
     def undefined(self) -> Iterator[Fault]:
         """Check that undefined gradients of some or all outputs count as zeros."""
@@ -360,13 +340,9 @@ class FirstOrder:
                 except Exception as error:
                     if hide:
                         names = _outputs(pattern)
-                        yield Fault(
-                            self.case,
-                            "undefined",
-                            f"backward raises where the gradient of {names} is undefined: {said(error)}",
-                            ENTRY,
-                            causes=("the formula computes with a gradient that may be None",),
-                        )
+                        message = f"backward raises where the gradient of {names} is undefined: {said(error)}"
+                        causes = ("the formula computes with a gradient that may be None",)
+                        yield Fault(self.case, "undefined", message, ENTRY, causes=causes)
                     break
             if len(runs) < 2:
                 return
@@ -378,16 +354,9 @@ class FirstOrder:
                         f"where the gradient of {_outputs(pattern)} is undefined, that of `{place.name}` is not "
                         "what zeros give"
                     )
-                    yield Fault(
-                        self.case,
-                        "undefined",
-                        message,
-                        BACKWARD,
-                        place,
-                        expected=np.asarray(a),
-                        found=np.asarray(b),
-                        causes=("the formula asks whether a gradient is None and does something else than with zeros",),
-                    )
+                    a, b = np.asarray(a), np.asarray(b)
+                    causes = ("the formula asks whether a gradient is None and does something else than with zeros",)
+                    yield Fault(self.case, "undefined", message, BACKWARD, place, expected=a, found=b, causes=causes)
                     return
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import gradloom
 from gradloom.core.tensor import wrap
 
+from . import value_checks
 from .case import Case, NoSamples, cases, is_float, tensors
 from .diagnosis import explained
 from .findings import ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
@@ -21,26 +22,16 @@ from .jacobians import Detail
 from .operators import Operator
 from .report import Report
 from .second_order import SecondOrder
-from .value_checks import (
-    check_bits,
-    check_broadcast,
-    check_call,
-    check_half,
-    check_integers,
-    check_layout,
-    check_single,
-    check_variants,
-)
 
 VALUE_CHECKS = (
-    ("variants", check_variants),
-    ("broadcast", check_broadcast),
-    ("layout", check_layout),
-    ("layout", check_bits),
-    ("dtypes", check_single),
-    ("dtypes", check_integers),
+    ("variants", value_checks.check_variants),
+    ("broadcast", value_checks.check_broadcast),
+    ("layout", value_checks.check_layout),
+    ("layout", value_checks.check_bits),
+    ("dtypes", value_checks.check_single),
+    ("dtypes", value_checks.check_integers),
 )
-THOROUGH_CHECKS = (("dtypes", check_half),)
+THOROUGH_CHECKS = (("dtypes", value_checks.check_half),)
 MODES = ("fast", "default", "thorough")
 # For first and second derivatives.
 DETAIL = {
@@ -110,7 +101,7 @@ def _faults(operator: Operator, mode: str, result: OperatorResult) -> Iterator[F
 def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
     _count(result, "call")
     try:
-        yield from check_call(case)
+        yield from value_checks.check_call(case)
     except Exception as error:
         yield Fault(case, "call", f"raises {said(error)}", KERNEL)
         return

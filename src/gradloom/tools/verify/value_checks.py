@@ -189,9 +189,8 @@ def check_single(case: Case) -> Iterator[Fault]:
             yield Fault(single, "dtypes", f"single precision gives {a.dtype}, double {b.dtype}", KERNEL)
             return
         if is_float(b) and number in smooth and not _near(a._array, b._array):
-            yield Fault(
-                single, "dtypes", "single precision gives other values", KERNEL, expected=b._array, found=a._array
-            )
+            message = "single precision gives other values"
+            yield Fault(single, "dtypes", message, KERNEL, expected=b._array, found=a._array)
             return
     yield from _check_single_gradient(case, single)
 
@@ -227,19 +226,11 @@ def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
         if a is None or b is None:
             continue
         if a.dtype is not x.dtype:
-            yield Fault(
-                single, "dtypes", f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}", ENTRY, place
-            )
+            message = f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}"
+            yield Fault(single, "dtypes", message, ENTRY, place)
         elif not _near(a._array, b._array):
-            yield Fault(
-                single,
-                "dtypes",
-                f"single precision gives another gradient of `{place}`",
-                ENTRY,
-                place,
-                expected=b._array,
-                found=a._array,
-            )
+            message = f"single precision gives another gradient of `{place}`"
+            yield Fault(single, "dtypes", message, ENTRY, place, expected=b._array, found=a._array)
 
 
 def _near(single: np.ndarray, double: np.ndarray) -> bool:
@@ -270,33 +261,20 @@ def check_half(case: Case) -> Iterator[Fault]:
                 return
             values = a._array.astype(np.float64)
             if not close(values, b._array, 0.1, 0.05 * scale(b._array)):
-                yield Fault(
-                    half, "dtypes", f"{_name(dtype)} gives other values", KERNEL, expected=b._array, found=values
-                )
+                message = f"{_name(dtype)} gives other values"
+                yield Fault(half, "dtypes", message, KERNEL, expected=b._array, found=values)
                 return
         for place, g, x in zip(case.places, gradients, _gradients(wide), strict=True):
             if g is None or x is None:
                 continue
             if g.dtype is not dtype:
-                yield Fault(
-                    half,
-                    "dtypes",
-                    f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input {_name(dtype)}",
-                    ENTRY,
-                    place,
-                )
+                message = f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input {_name(dtype)}"
+                yield Fault(half, "dtypes", message, ENTRY, place)
                 return
             values = g._array.astype(np.float64)
             if not close(values, x._array, 0.2, 0.1 * scale(x._array)):
-                yield Fault(
-                    half,
-                    "dtypes",
-                    f"{_name(dtype)} gives another gradient of `{place}`",
-                    ENTRY,
-                    place,
-                    expected=x._array,
-                    found=values,
-                )
+                message = f"{_name(dtype)} gives another gradient of `{place}`"
+                yield Fault(half, "dtypes", message, ENTRY, place, expected=x._array, found=values)
                 return
 
 
@@ -409,9 +387,8 @@ def _check_inplace_tangent(case: Case) -> Iterator[Fault]:
         yield Fault(case, "variants", f"the tangent of the in-place variant raises {said(error)}", ENTRY)
         return
     if not close(found, expected, 1e-7, 1e-10 * scale(expected)):
-        yield Fault(
-            case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected, found=found
-        )
+        message = "the in-place variant gives another tangent"
+        yield Fault(case, "variants", message, ENTRY, expected=expected, found=found)
 
 
 def _check_inplace_gradient(case: Case) -> Iterator[Fault]:

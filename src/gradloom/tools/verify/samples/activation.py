@@ -109,20 +109,9 @@ def softmax_backward(function):
 SAMPLES = {
     **{
         name: elementwise()
-        for name in (
-            "relu",
-            "relu_",
-            "relu6",
-            "relu6_",
-            "selu",
-            "selu_",
-            "hardsigmoid",
-            "hardswish",
-            "silu",
-            "mish",
-            "log_sigmoid",
-            "log_sigmoid_forward",
-        )
+        for name in """
+            relu relu_ relu6 relu6_ selu selu_ hardsigmoid hardswish silu mish log_sigmoid log_sigmoid_forward
+            """.split()
     },
     "threshold": lambda: iter([((wide(3, 4), 0.5, -1.5), {}), ((wide(), -0.5, 2), {})]),
     "threshold_backward": backward((0.5,), (0,)),

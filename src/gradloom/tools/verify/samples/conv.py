@@ -19,20 +19,8 @@ def convolution():
         (2, 1, 1, True, 1, 1),
     ):
         weight = tensor(2, 2, 2, 3) if groups == 1 else tensor(2, 1, 2, 3)
-        yield (
-            (
-                tensor(2, 2, 4, 5),
-                weight,
-                tensor(2),
-                (stride,) * 2,
-                (padding,) * 2,
-                (dilation,) * 2,
-                transposed,
-                (output_padding,) * 2,
-                groups,
-            ),
-            {},
-        )
+        settings = (stride,) * 2, (padding,) * 2, (dilation,) * 2, transposed, (output_padding,) * 2, groups
+        yield (tensor(2, 2, 4, 5), weight, tensor(2), *settings), {}
     yield (tensor(1, 2, 5), tensor(3, 2, 2), None, (1,), (0,), (1,), False, (0,), 1), {}
 
 

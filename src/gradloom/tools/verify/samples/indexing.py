@@ -187,23 +187,11 @@ SAMPLES = {
 }
 
 # In-place operators with a kernel of their own: the samples of the functional ones that keep the shape.
-for _name in (
-    "masked_fill.Scalar",
-    "masked_fill.Tensor",
-    "index_add",
-    "index_copy",
-    "index_fill.int_Scalar",
-    "index_fill.int_Tensor",
-    "index_reduce",
-    "masked_scatter",
-    "put",
-    "scatter.src",
-    "scatter.value",
-    "scatter.reduce",
-    "scatter.value_reduce",
-    "scatter_add",
-    "scatter_reduce.two",
-):
+for _name in """
+    masked_fill.Scalar masked_fill.Tensor index_add index_copy index_fill.int_Scalar index_fill.int_Tensor
+    index_reduce masked_scatter put scatter.src scatter.value scatter.reduce scatter.value_reduce scatter_add
+    scatter_reduce.two
+    """.split():
     _base, _dot, _overload = _name.partition(".")
     SAMPLES[f"{_base}_{_dot}{_overload}"] = lambda found=SAMPLES[_name]: (
         s for s in found() if s[0][0] is not SCALAR or s[0][1] is not MASK

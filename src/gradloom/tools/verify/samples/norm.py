@@ -45,20 +45,8 @@ def batches_backward():
     for shape in ((4, 3), (2, 2, 3)):
         c = shape[1]
         for weight in (None, tensor(c, seed=1)):
-            yield (
-                (
-                    tensor(*shape, seed=5),
-                    tensor(*shape),
-                    weight,
-                    *running(c),
-                    None,
-                    None,
-                    False,
-                    1e-3,
-                    (True, True, True),
-                ),
-                {},
-            )
+            settings = (weight, *running(c), None, None, False, 1e-3, (True, True, True))
+            yield (tensor(*shape, seed=5), tensor(*shape), *settings), {}
 
 
 def layers(*last, bias=True):
@@ -87,37 +75,13 @@ def native_groups():
 
 
 def layers_backward():
-    yield (
-        (
-            tensor(0, 3, seed=5),
-            tensor(0, 3),
-            (3,),
-            tensor(0, 1),
-            tensor(0, 1),
-            tensor(3),
-            tensor(3),
-            (True, True, True),
-        ),
-        {},
-    )
+    grad, x, statistic, weight = tensor(0, 3, seed=5), tensor(0, 3), tensor(0, 1), tensor(3)
+    yield (grad, x, (3,), statistic, statistic, weight, weight, (True, True, True)), {}
 
 
 def groups_backward():
-    yield (
-        (
-            tensor(0, 4, 2, seed=5),
-            tensor(0, 4, 2),
-            tensor(0, 2),
-            tensor(0, 2),
-            tensor(4),
-            0,
-            4,
-            2,
-            2,
-            (True, True, True),
-        ),
-        {},
-    )
+    grad, x, statistic = tensor(0, 4, 2, seed=5), tensor(0, 4, 2), tensor(0, 2)
+    yield (grad, x, statistic, statistic, tensor(4), 0, 4, 2, 2, (True, True, True)), {}
 
 
 SAMPLES = {

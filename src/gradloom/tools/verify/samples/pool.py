@@ -19,10 +19,8 @@ def max_pool(dims):
     def make():
         for kernel, stride, padding, dilation, ceil in ((2, (), 0, 1, False), (3, 2, 1, 1, True), (2, 1, 0, 2, False)):
             stride = (stride,) * dims if stride else ()
-            yield (
-                (spread(1, 2, *SIZES[dims]), (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims, ceil),
-                {},
-            )
+            settings = (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims, ceil
+            yield (spread(1, 2, *SIZES[dims]), *settings), {}
 
     return make
 
@@ -50,10 +48,8 @@ def avg_pool_backward(dims):
     def make():
         x = spread(1, 1, *SIZES[dims])
         settings = (2,) * dims, (1,) * dims, (0,) * dims, False, True, None
-        yield (
-            (gradloom.ones_like(getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)), x, *settings),
-            {},
-        )
+        out = getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)
+        yield (gradloom.ones_like(out), x, *settings), {}
 
     return make
 
