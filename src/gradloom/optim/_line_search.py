@@ -42,10 +42,7 @@ def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=
     Args:
         at: function of a length that returns (loss, gradient) there.
         length: first length to try.
-        direction: vector along which to search.
-        loss: loss at length 0.
-        gradient: gradient at length 0.
-        slope: slope at length 0.
+        loss, gradient, slope: those at length 0.
         tolerance_change: smallest interval that is still narrowed.
         most: maximum number of evaluations.
 

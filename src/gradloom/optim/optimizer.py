@@ -358,14 +358,10 @@ class Optimizer:
         return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
 
-_HOOK_TABLES = (
-    "_optimizer_step_pre_hooks",
-    "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks",
-    "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)
+_HOOK_TABLES = """
+_optimizer_step_pre_hooks _optimizer_step_post_hooks _optimizer_state_dict_pre_hooks _optimizer_state_dict_post_hooks
+_optimizer_load_state_dict_pre_hooks _optimizer_load_state_dict_post_hooks
+""".split()
 
 
 def _split_names(parameters):

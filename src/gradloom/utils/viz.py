@@ -230,15 +230,8 @@ def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], s
     if isinstance(node, AccumulateGrad):
         return Vertex(id_, "leaf", title, name, shapes)
     fields = [(f, what) for f, what in saved_values(node) if not what.startswith("None")] if saved else []
-    return Vertex(
-        id_,
-        "node",
-        title,
-        name,
-        shapes,
-        tuple(fields),
-        inner.name().removeprefix("torch::autograd::") if isinstance(inner, Node) else "",
-    )
+    runs = inner.name().removeprefix("torch::autograd::") if isinstance(inner, Node) else ""
+    return Vertex(id_, "node", title, name, shapes, tuple(fields), runs)
 
 
 def _shape(node: Node, number: int) -> str:

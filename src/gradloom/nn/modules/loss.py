@@ -67,6 +67,16 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+class _MarginLoss(_Loss):
+    __constants__: list[str] = ["margin", "reduction"]
+
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
 @like(F.l1_loss)
 class L1Loss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -277,29 +287,13 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 @like(F.cosine_embedding_loss)
-class CosineEmbeddingLoss(_Loss):
-    __constants__: list[str] = ["margin", "reduction"]
-
-    def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
+class CosineEmbeddingLoss(_MarginLoss):
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 @like(F.margin_ranking_loss)
-class MarginRankingLoss(_Loss):
-    __constants__: list[str] = ["margin", "reduction"]
-
-    def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
+class MarginRankingLoss(_MarginLoss):
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 

@@ -166,14 +166,8 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(
-            input,
-            self.size,
-            self.scale_factor,
-            self.mode,
-            self.align_corners,
-            recompute_scale_factor=self.recompute_scale_factor,
-        )
+        options = self.size, self.scale_factor, self.mode, self.align_corners
+        return F.interpolate(input, *options, recompute_scale_factor=self.recompute_scale_factor)
 
     def extra_repr(self) -> str:
         to = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor!r}"

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
+_WEIGHT = "weight: (V, H), drawn from the standard normal distribution."
+_SIZES = {
+    "num_embeddings": "number of rows, V.",
+    "embedding_dim": "number of columns, H.",
+    "device": "device of the weight.",
+    "dtype": "dtype of the weight.",
+}
+
 
 class _Table(Module):
     """Base of lookup tables; `weight` is drawn from the standard normal distribution."""
@@ -46,14 +54,7 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
 
-@like(
-    F.embedding,
-    "weight: (V, H), drawn from the standard normal distribution.",
-    num_embeddings="number of rows, V.",
-    embedding_dim="number of columns, H.",
-    device="device of the weight.",
-    dtype="dtype of the weight.",
-)
+@like(F.embedding, _WEIGHT, **_SIZES)
 class Embedding(_Table):
     __constants__: list[str] = (
         "num_embeddings embedding_dim padding_idx max_norm norm_type scale_grad_by_freq sparse".split()
@@ -131,14 +132,7 @@ class Embedding(_Table):
         return ", ".join(parts)
 
 
-@like(
-    F.embedding_bag,
-    "weight: (V, H), drawn from the standard normal distribution.",
-    num_embeddings="number of rows, V.",
-    embedding_dim="number of columns, H.",
-    device="device of the weight.",
-    dtype="dtype of the weight.",
-)
+@like(F.embedding_bag, _WEIGHT, **_SIZES)
 class EmbeddingBag(_Table):
     __constants__: list[str] = """
     num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq mode sparse include_last_offset padding_idx
@@ -201,19 +195,9 @@ class EmbeddingBag(_Table):
         return bag
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        return F.embedding_bag(
-            input,
-            self.weight,
-            offsets,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.mode,
-            self.sparse,
-            per_sample_weights,
-            self.include_last_offset,
-            self.padding_idx,
-        )
+        options = self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse
+        further = self.include_last_offset, self.padding_idx
+        return F.embedding_bag(input, self.weight, offsets, *options, per_sample_weights, *further)
 
     def extra_repr(self) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
