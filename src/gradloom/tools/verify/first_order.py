@@ -119,15 +119,9 @@ class FirstOrder:
                 if self.differs(i, n, block, self.function.by_output[k]):
                     self.wrong.add((n, i))
                     place = self.case.places[i]
-                    yield Fault(
-                        self.case,
-                        "reverse",
-                        f"the gradient of `{place.name}` is wrong",
-                        BACKWARD,
-                        place,
-                        k,
-                        self.comparison(i, n, "reverse"),
-                    )
+                    message = f"the gradient of `{place.name}` is wrong"
+                    comparison = self.comparison(i, n, "reverse")
+                    yield Fault(self.case, "reverse", message, BACKWARD, place, k, comparison)
         return found
 
     def raised(self, error: Exception) -> Fault:

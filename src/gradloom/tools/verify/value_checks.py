@@ -29,18 +29,16 @@ def check_call(case: Case) -> Iterator[Fault]:
         return
     for tensor, old in zip(given, before, strict=True):
         if tensor._array.shape != old.shape or not np.array_equal(tensor._array, old, equal_nan=old.dtype.kind in "fc"):
-            yield Fault(
-                case, "call", "the operator writes to one of its arguments", KERNEL, expected=old, found=tensor._array
-            )
+            message = "the operator writes to one of its arguments"
+            yield Fault(case, "call", message, KERNEL, expected=old, found=tensor._array)
             return
     schema = case.operator.schema
     free = not any(r.annotation for r in schema.returns) and "maybe_aliasing_or_mutating" not in case.operator.tags
     if free and case.operator.joined.function.kernel is not None:
         for output in tensors(found):
             if any(np.shares_memory(output._array, t._array) for t in given):
-                yield Fault(
-                    case, "call", "the result shares memory with an argument, which the schema does not say", KERNEL
-                )
+                message = "the result shares memory with an argument, which the schema does not say"
+                yield Fault(case, "call", message, KERNEL)
                 return
 
 
