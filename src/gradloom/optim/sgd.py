@@ -71,13 +71,8 @@ class SGD(Optimizer):
         """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            numbers = (
-                number(group["lr"]),
-                number(group["weight_decay"]),
-                group["momentum"],
-                group["nesterov"],
-                group["maximize"],
-            )
+            rate, decay = number(group["lr"]), number(group["weight_decay"])
+            numbers = rate, decay, group["momentum"], group["nesterov"], group["maximize"]
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue

@@ -129,15 +129,7 @@ def embedding_bag(
     if max_norm is not None:
         with untracked():
             ops.embedding_renorm_(weight, input, max_norm, norm_type)
-    padding = _padding_row(padding_idx, weight.shape[0])
-    return ops.embedding_bag(
-        weight,
-        input,
-        offsets,
-        scale_grad_by_freq,
-        _MODES[mode],
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        None if padding < 0 else padding,
-    )[0]
+    row = _padding_row(padding_idx, weight.shape[0])
+    padding = None if row < 0 else row
+    options = scale_grad_by_freq, _MODES[mode], sparse, per_sample_weights, include_last_offset, padding
+    return ops.embedding_bag(weight, input, offsets, *options)[0]
