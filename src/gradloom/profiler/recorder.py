@@ -48,22 +48,10 @@ class Record:
     allocated: int
     flops: int
 
-    __slots__ = (
-        "name",
-        "overload",
-        "scope",
-        "sequence_nr",
-        "start",
-        "end",
-        "thread",
-        "parent",
-        "arguments",
-        "stack",
-        "keywords",
-        "allocated",
-        "flops",
-        "twin",
-    )
+    __slots__ = """
+        name overload scope sequence_nr start end thread parent arguments stack
+        keywords allocated flops twin
+        """.split()
 
     def __init__(self, name: str, scope: int, sequence_nr: int, thread: int, parent: Record | None) -> None:
         self.name, self.overload, self.scope, self.sequence_nr = name, "", scope, sequence_nr

@@ -132,16 +132,12 @@ def _entries(functions: Iterable[DifferentiableFunction]) -> list[Differentiable
 
 
 def _written_by_hand(name: str) -> Any:
-    from gradloom.core import node
+    from gradloom.core import node, views
 
-    found = getattr(node, name, None)
-    if isinstance(found, type) and issubclass(found, Node):
-        return found
-    from gradloom.core import views
-
-    found = getattr(views, name, None)
-    if isinstance(found, type) and issubclass(found, Node):
-        return found
+    for module in (node, views):
+        found = getattr(module, name, None)
+        if isinstance(found, type) and issubclass(found, Node):
+            return found
     found = gradloom
     for part in name.split("."):
         found = getattr(found, part, None)
