@@ -31,26 +31,3 @@ from gradloom.schema import (
 )
 
 from .model import TENSOR, TENSOR_LIST, Annotation, Argument, FunctionSchema, parse
-
-__all__ = [
-    "BASE_TYPES",
-    "IDENTIFIER",
-    "KEYWORD_ONLY",
-    "SYMBOLS",
-    "TENSOR",
-    "TENSOR_LIST",
-    "Annotation",
-    "Argument",
-    "Base",
-    "FunctionSchema",
-    "List",
-    "OperatorName",
-    "Optional",
-    "Return",
-    "SchemaError",
-    "Symbol",
-    "Type",
-    "is_data_model_name",
-    "parameters",
-    "parse",
-]

@@ -193,9 +193,6 @@ atleast_2d: _AtLeast = _at_least("atleast_2d")
 atleast_3d: _AtLeast = _at_least("atleast_3d")
 
 
-# --- products
-# ---------------------------------------------------------------------------------------------------
-
 _SUBSCRIPTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

@@ -40,9 +40,6 @@ __all__ = [
 ]
 
 
-# --- for functions of one's own ---------------------------------------------------------------------------------------
-
-
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether a mode is entered, or the class of an argument overrides functions; False without arguments.
 
@@ -111,9 +108,6 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
 def is_tensor_like(inp: Any) -> bool:
     """Return whether an object is a Tensor, or its class has a `__torch_function__`."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
-
-
-# --- modes ------------------------------------------------------------------------------------------------------------
 
 
 class TorchFunctionMode:
@@ -235,9 +229,6 @@ def enable_reentrant_dispatch() -> Iterator[None]:
         yield
     finally:
         state.flags = flags
-
-
-# --- which functions there are ----------------------------------------------------------------------------------------
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

@@ -435,9 +435,6 @@ def _rebuild(values: bytes, kind: dtype_class | None) -> _Storage:
     return UntypedStorage._of(memory) if kind is None else TypedStorage._of(memory, kind)
 
 
-# --- PyTorch's older classes ------------------------------------------------------------------------------------
-
-
 def _class_name(kind: dtype_class) -> str:
     return legacy_type_name(kind).removeprefix("torch.").replace("Tensor", "Storage")
 

@@ -180,7 +180,6 @@ def key_of_device(device_type: str) -> str:
     raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {device_type}")
 
 
-# --- operators that only modes see --------------------------------------------------------------------------
 # Wrappers of operations that tensors do without an operator; gradloom.ops defines them on first use.
 
 

@@ -286,9 +286,6 @@ def is_multithreading_enabled() -> bool:
     return state.multithreading
 
 
-# --- modes that few programs need ------------------------------------------------------------------------------------
-
-
 class _ThreadSwitch(_DecoratorContextManager):
     """Sets an attribute of the thread's state: at once, or for the length of a `with` block."""
 

@@ -121,9 +121,6 @@ def _in_short(grad: Tensor | None) -> str:
     return f"{kind}{numpy_type.itemsize * 8}{list(grad.shape)}"
 
 
-# --- hooks on several gradients ---------------------------------------------------------------------------------------
-
-
 class _MultiHandle(RemovableHandle):
     """Handle of a hook on several tensors."""
 
@@ -208,9 +205,6 @@ def _all_of_each_pass(fn, nodes):
         return collect
 
     return collector
-
-
-# --- hooks on saved tensors -------------------------------------------------------------------------------------------
 
 
 class saved_tensors_hooks:

@@ -107,8 +107,6 @@ class Jacobians:
         norm = np.linalg.norm(v)
         return (v / norm if norm else v).astype(array.dtype)
 
-    # --- numerical ------------------------------------------------------------------------------------------------
-
     def step(self, array, direction, index=None):
         """Central difference of all outputs along a direction of an input."""
         before = array.copy() if index is None else array[index]
@@ -154,8 +152,6 @@ class Jacobians:
                     jacobian[0, row] += _AXES[axis] * c.real.reshape(-1)
                     jacobian[1, row] += _AXES[axis] * c.imag.reshape(-1)
         return found
-
-    # --- analytical -------------------------------------------------------------------------------------------------
 
     def vjp(self, outputs, k, cotangent):
         """Gradients of all checked inputs for one cotangent of output `k`; zeros where there is none."""
@@ -222,9 +218,6 @@ class Jacobians:
                 for jacobian, c in zip(found, columns, strict=True):
                     jacobian[part, row] = c.reshape(-1)
         return found
-
-
-# --- reports of Jacobians that differ ---------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):

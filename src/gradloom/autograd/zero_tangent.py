@@ -100,9 +100,6 @@ def _plain(value):
     return value
 
 
-# --- what is known of the result, by the operator's name; None: compute with zeros ----------------------------------
-
-
 def _like_result(operation, *args):
     """Zeros of the shape and dtype that the operator would give, found by calling it without values."""
     with np.errstate(all="ignore"):

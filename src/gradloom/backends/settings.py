@@ -35,9 +35,6 @@ def _check_bool(name: str, value: Any) -> None:
         raise TypeError(f"{name}(): argument must be bool, not {type(value).__name__}")
 
 
-# --- determinism ----------------------------------------------------------------------------------------------------
-
-
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for deterministic operators. gradloom's always are: no effect.
 
@@ -85,9 +82,6 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 def get_deterministic_debug_mode() -> int:
     """Return 0 for "default", 1 for "warn", 2 for "error"."""
     return (1 if _settings.warn_only else 2) if _settings.deterministic else 0
-
-
-# --- precision, denormal numbers, threads ---------------------------------------------------------------------------
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -165,9 +159,6 @@ def set_num_interop_threads(int: int) -> None:
 def get_num_interop_threads() -> int:
     """Return the value of set_num_interop_threads; get_num_threads() initially."""
     return _settings.interop_threads or get_num_threads()
-
-
-# --- devices --------------------------------------------------------------------------------------------------------
 
 
 def set_default_device(device: Any) -> None:

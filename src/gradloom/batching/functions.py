@@ -89,9 +89,6 @@ def _batched(values: Iterable[Any], level: Level, where: tuple[Any, ...]) -> lis
     return found
 
 
-# --- a vmap staticmethod ----------------------------------------------------------------------------------------------
-
-
 def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
     in_dims = tuple([tree_map(lambda v: 0 if _is_at(v, level) else None, a) for a in args])
     with below(level):
@@ -128,9 +125,6 @@ def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> An
             return operator.vmap_rule(info, in_dims, *values, **keywords)
 
     return _by_own_rule(rule, positional, level)
-
-
-# --- a generated rule -------------------------------------------------------------------------------------------------
 
 
 class _Physical(NamedTuple):

@@ -53,8 +53,6 @@ class BatchedTensor(Tensor):
     def _operand(self) -> Any:  # type: ignore[override]
         return operand_of(self)
 
-    # --- autograd: delegated to the physical tensor ---------------------------------------------------------------
-
     @property
     def _edge(self) -> Any:  # type: ignore[override]
         return gradient_edge(self._physical)
@@ -150,8 +148,6 @@ class BatchedTensor(Tensor):
     def retain_grad(self) -> None:
         """Retain the gradient of the physical tensor."""
         self._physical.retain_grad()
-
-    # --- access to values -----------------------------------------------------------------------------------------
 
     def item(self) -> NoReturn:
         """Raise RuntimeError: each batch element has its own value."""

@@ -153,9 +153,6 @@ def _name(hook) -> str:
     return f"'{getattr(hook, '__name__', '<unknown>')}'"
 
 
-# --- hooks that a user registers on a tensor -----------------------------------------------------------------------
-
-
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """See Tensor.register_hook."""
     if not tensor.requires_grad:

@@ -80,8 +80,6 @@ def _set_code(function: FunctionType, code: CodeType) -> None:
         function.__code__ = code
 
 
-# --- functions that check for overrides -------------------------------------------------------------------------------
-
 # With no mode entered anywhere and all arguments of plain classes, a checked function runs its own code, else HANDLE.
 # The words in capitals stand for objects: they become constants of the code, since the function has its own globals.
 # `freevars` are the cells that the function has, which its code must have, too.

@@ -107,8 +107,6 @@ class Deferred(NDArrayOperatorsMixin):
         self[...] = values
         return self
 
-    # --- NumPy's protocols ----------------------------------------------------------------------------------------
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("this array has to be computed, which cannot be done without a copy")
@@ -147,8 +145,6 @@ class Deferred(NDArrayOperatorsMixin):
         if type(keywords.get("out")) is Deferred:
             return _written(keywords["out"], found)
         return found
-
-    # --- what views it --------------------------------------------------------------------------------------------
 
     shape: Any = property(lambda self: self.memory.shape, lambda self, shape: setattr(self.memory, "shape", shape))
     dtype: Any = property(lambda self: self.memory.dtype)
@@ -197,8 +193,6 @@ class Deferred(NDArrayOperatorsMixin):
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self.memory)))
-
-    # --- what needs values ----------------------------------------------------------------------------------------
 
     def fill(self, value: Any) -> None:
         """Write one number everywhere."""

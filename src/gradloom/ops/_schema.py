@@ -50,8 +50,6 @@ Tag = Enum(
 Tag.__doc__ = "Properties of operators: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
 
-# --- types --------------------------------------------------------------------------------------------------
-
 # A schema's word for a type -> its class, and its name in annotations.
 _WORDS = {
     "Tensor": ("TensorType", "Tensor"),
@@ -204,9 +202,6 @@ def _type_of(type_: language.Type, real: bool = False) -> Type:
     name, annotation = _WORDS[word]
     found: Type = globals()[name](word if real and word in _NUMBERED else annotation)
     return found
-
-
-# --- schemas ------------------------------------------------------------------------------------------------
 
 
 class AliasInfo:
@@ -405,9 +400,6 @@ def _argument(model: language.Argument) -> Argument:
 def _no_value(model: language.Argument) -> language.SchemaError:
     # without a place, which only the parser knew
     return language.SchemaError(f"expected None but found '{model.default}': it is no value of type {model.type}", -1)
-
-
-# --- calls of Python functions ------------------------------------------------------------------------------
 
 
 def python_arguments(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -110,7 +110,6 @@ def _plain(value):
     return value if isinstance(value, (bool, int, float, complex, str)) else str(value)
 
 
-# --- floating-point operations ----------------------------------------------------------------------------------------
 # Estimates for the operators that PyTorch's profiler estimates. A multiplication and an addition are two operations.
 
 
@@ -166,7 +165,6 @@ def estimate_flops(name: str, args: Sequence[Any]) -> int:
         return 0
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
 # NumPy does not report allocations. An operator allocates the arrays it returns that own their memory and are new;
 # memory that a kernel allocates and frees itself is not seen. A weak reference reports when such an array is freed.
 

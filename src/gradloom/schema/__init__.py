@@ -27,26 +27,3 @@ from .types import (
     is_data_model_name,
     shorten,
 )
-
-__all__ = [
-    "BASE_TYPES",
-    "IDENTIFIER",
-    "KEYWORD_ONLY",
-    "SYMBOLS",
-    "Annotation",
-    "Argument",
-    "Base",
-    "FunctionSchema",
-    "List",
-    "OperatorName",
-    "Optional",
-    "Parser",
-    "Return",
-    "SchemaError",
-    "Symbol",
-    "Type",
-    "is_data_model_name",
-    "parameters",
-    "parse",
-    "shorten",
-]

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ..core.tensor import Tensor
 
 
-# --- element by element, in Python ----------------------------------------------------------------------------------
-
-
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by `callable(element)`, in place. Slow: for initial values and tests.
 
@@ -67,9 +64,6 @@ def _each(name, self, others, function):
         value = function(array[index].item(), *[a[index].item() for a in arrays])
         array[index] = int(value) if array.dtype.kind in "iu" else value
     return self
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def const_data_ptr(self: Tensor) -> int:
@@ -201,9 +195,6 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     return self if dtype is None else self.to(dtype)
 
 
-# --- exchange with other libraries ----------------------------------------------------------------------------------
-
-
 def __dlpack__(self: Tensor, **options: Any) -> Any:
     """Return a DLPack capsule of the memory; NumPy's options.
 
@@ -225,9 +216,6 @@ def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
     from .interchange import DLDeviceType
 
     return DLDeviceType.kDLCPU, 0
-
-
-# --- views ----------------------------------------------------------------------------------------------------------
 
 
 def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:

@@ -175,9 +175,6 @@ def _without_arrays(data):
     return data.tolist() if isinstance(data, np.ndarray) else data
 
 
-# --- errors -----------------------------------------------------------------------------------------------
-
-
 def _ragged(data, error):
     """Return the expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
     depth, level = 0, list(data)

@@ -195,8 +195,6 @@ def get_default_dtype() -> dtype:
     return default.float
 
 
-# --- promotion of two types -------------------------------------------------------------------------------------
-
 _RANK = {
     bool: 0,
     uint8: 1,

@@ -46,9 +46,6 @@ def written(call: Call) -> None:
         raise RuntimeError(unbatched_write(call.operator.name))
 
 
-# --- operands of one shape --------------------------------------------------------------------------------------------
-
-
 def align(call: Call) -> dict[str, Tensor]:
     """Return the physical tensor arguments, padded so that they broadcast like single batch elements, and converted to
     one dtype if the operator promotes types."""
@@ -69,9 +66,6 @@ def aligned(call: Call) -> Any:
     call.values.update(call.promoted())
     rank = max([call.rank(n) for n in call.tensors])
     return call.wrap(call.invoke({n: padded(call.physical(n), rank) for n in call.tensors}))
-
-
-# --- reductions -------------------------------------------------------------------------------------------------------
 
 
 def reduction(call: Call) -> Any:
@@ -121,9 +115,6 @@ def whole(call: Call) -> Any:
     keywords = {"dtype": call["dtype"]} if call.values.get("dtype") is not None else {}
     found = function(x, *before, (1,) if call.arguments[1] == "several" else 1, **keywords)
     return call.wrap(found[0] if isinstance(found, tuple) else found)
-
-
-# --- operators that do not mind leading dimensions --------------------------------------------------------------------
 
 
 def dims(call: Call) -> Any:
@@ -202,8 +193,6 @@ def fold(call: Call) -> Any:
     return call.wrap(found)
 
 
-# --- losses -----------------------------------------------------------------------------------------------------------
-
 NONE, MEAN, SUM = range(3)
 
 
@@ -234,9 +223,6 @@ def loss_backward(call: Call) -> Any:
             count *= n
         found = found / count if count else found
     return call.wrap(found)
-
-
-# --- the others -------------------------------------------------------------------------------------------------------
 
 
 def write(call: Call) -> Any:

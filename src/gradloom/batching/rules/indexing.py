@@ -175,9 +175,6 @@ def masked_fill(call: Call) -> Any:
     return found
 
 
-# --- one dimension, and a vector of indices ---------------------------------------------------------------------------
-
-
 def index_select(call: Call) -> Any:
     rank, dim = call.rank(call.first), call["dim"]
     if not call.is_batched("index"):

@@ -70,9 +70,6 @@ def vdot(call: Call) -> Any:
     return call.wrap(_dot(ops.conj(a), b))
 
 
-# --- products that are added ------------------------------------------------------------------------------------------
-
-
 def _added(call: Call, product: Any, rank: int) -> Any:
     """Return beta * self + alpha * product; beta = 0 ignores self, also its nan and inf."""
     from .general import padded

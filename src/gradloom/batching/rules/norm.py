@@ -73,9 +73,6 @@ def _over(tensor: Tensor, lead: int) -> Tensor:
     return ops.sum(tensor, tuple(range(1, lead + 1))) if lead else tensor
 
 
-# --- batch norm: vmap's batch is folded into the channels -------------------------------------------------------------
-
-
 def _flat(call: Call, *names: str) -> dict[str, Any]:
     """Return per-channel vectors for the channels of the whole batch."""
     return {n: None if call[n] is None else ops.reshape(call.physical(n), (-1,)) for n in names}
@@ -107,9 +104,6 @@ def native_batch_norm_backward(call: Call) -> Any:
     found = call.invoke({**changes, **vectors})
     of_input = None if found[0] is None else from_channels(found[0], call.size)
     return call.wrap((of_input, *[None if f is None else ops.unflatten(f, 0, (call.size, -1)) for f in found[1:]]))
-
-
-# --- group norm: vmap's batch is folded into the samples --------------------------------------------------------------
 
 
 def native_group_norm(call: Call) -> Any:

@@ -105,9 +105,6 @@ class Overloads:
         return f"<overloads of {self.name}: {', '.join(map(str, self.signatures))}>"
 
 
-# --- behind a wrapper that checks its own arguments: Note [Guarded wrappers] ---------------------------------
-
-
 class GuardedOverload(Overloads):
     """Called by a wrapper that is itself the public function, when its guard fails.
 
@@ -205,9 +202,6 @@ def _converts(bound: Bound, values, arguments) -> bool:
 def _learns(values) -> bool:
     """Return whether a tensor is of a class that was not known to be plain."""
     return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0
-
-
-# --- the public functions -----------------------------------------------------------------------------------
 
 
 def overloaded_function(name: str, entries, doc: str | None = None, module: str = "gradloom"):

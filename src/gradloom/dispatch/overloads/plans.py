@@ -73,7 +73,6 @@ def accept(parameter, source, classes):
     return parameter.type.accept(classes[source])
 
 
-# --- plans --------------------------------------------------------------------------------------------------
 # A plan takes the values one by one. The public function passes three, filled up with MISSING, so a plan for fewer
 # values ignores the rest.
 

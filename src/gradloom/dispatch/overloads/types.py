@@ -23,7 +23,6 @@ def keep(value):
 KEEP = keep, True
 
 
-# --- one value ----------------------------------------------------------------------------------------------
 # Each function maps a class to (converter, total) or None.
 
 
@@ -148,7 +147,6 @@ def _registered(name):
     return accept
 
 
-# --- sequences ----------------------------------------------------------------------------------------------
 # PyTorch decides by the first element whether a list fits, and reports a later one by its position.
 
 
@@ -277,8 +275,6 @@ def accept_varargs(classes):
         return KEEP
     return (ints, False) if _index(classes[0]) and classes[0] is not bool else None
 
-
-# --- types --------------------------------------------------------------------------------------------------
 
 # schema name: (PyTorch's name for it, accept, PyTorch's name for a list of them, converter of such a list)
 _KINDS: dict[str, tuple] = {

@@ -47,9 +47,6 @@ def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any
         return NotImplemented
 
 
-# --- when functions check ---------------------------------------------------------------------------------------------
-
-
 def check_for(cls: type) -> None:
     """Let the public functions check as long as this class exists, which has a `__torch_function__`."""
     with lock:
@@ -155,8 +152,6 @@ def _describe_device() -> None:
 def _constant(value):
     return lambda self: value
 
-
-# --- internal calls ---------------------------------------------------------------------------------------------------
 
 # Modules of gradloom whose calls of public functions can be overridden as a user's: in PyTorch they are Python, too.
 _OVERRIDABLE = (

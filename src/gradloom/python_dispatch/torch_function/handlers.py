@@ -167,9 +167,6 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     _level = ALL_DISABLED
 
 
-# --- Tensor's own handler ---------------------------------------------------------------------------------------------
-
-
 def preserve_class(cls: type, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function as Tensor's own `__torch_function__`: results get class `cls`, but for `grad` and `_base`.
 
