@@ -59,7 +59,7 @@ class autocast:
         _check_device_type(device_type)
         default = get_autocast_dtype(device_type)
         self.device = device_type.partition(":")[0]
-        self.fast_dtype = default if dtype is None else dtype
+        self.fast_dtype: DType = default if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._is_possible()
         self._before: list[tuple[bool, DType, bool]] = []

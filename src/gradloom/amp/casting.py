@@ -49,7 +49,7 @@ class Settings:
     """
 
     def __init__(self) -> None:
-        self.dtypes = dict(DEFAULT_DTYPES)
+        self.dtypes: dict[str, DType] = dict(DEFAULT_DTYPES)
         self.others: set[str] = set()
         self.nesting = 0
         self.caches = True
