@@ -38,8 +38,9 @@ generate: $(VENV)/installed ## write generated/ anew from the two YAML files
 	@$(VENV)/bin/gradloom generate
 	@$(VENV)/bin/python -m compileall -q generated
 
-check: $(VENV)/installed ## is generated/ fresh, the code clean (ruff, mypy) and the layering kept?
+check: $(VENV)/installed ## check that generated/ is fresh, the code clean (ruff, mypy) and the layering kept
 	@$(VENV)/bin/gradloom check
+	@$(VENV)/bin/ruff format --quiet --check .
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/mypy --config-file= --strict tests/stubs/consumers
