@@ -22,7 +22,7 @@ _TAKEN = frozenset({"wrap"})
 
 
 def accepts(type_: Type, value: object) -> bool:
-    """Whether a default value can be given to an argument of the type."""
+    """Return whether a default value can be given to an argument of the type."""
     if isinstance(type_, Optional):
         return value is None or accepts(type_.elem, value)
     if isinstance(type_, List):

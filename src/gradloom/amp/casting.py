@@ -2,9 +2,9 @@
 
 Note [Autocast]
 Within a region, the AUTOCAST bit of the thread's flags makes the wrapper of every operator whose YAML entry has the key
-`autocast` hand its call over (Note [Interception]). `answer` casts the floating-point arguments by the entry's rule and
-passes the call on with the bit cleared, so that the operators inside it cast nothing. The cast is a recorded operator:
-gradients come back in the dtypes of the original arguments. In-place and out variants are not cast.
+`autocast` intercept its call (Note [Interception]). `handle_call` casts the floating-point arguments by the entry's
+rule and passes the call on with the bit cleared, so that the operators inside it cast nothing. The cast is a recorded
+operator: gradients come back in the dtypes of the original arguments. In-place and out variants are not cast.
 
 A parameter is cast once per region. The cast of a leaf that requires grad is kept until the outermost region ends, and
 all uses share its node, so the gradient is summed in lower precision before it is cast back. The cast is recorded even
@@ -64,7 +64,7 @@ def settings() -> Settings:
     return found
 
 
-def answer(call: Call) -> Any:
+def handle_call(call: Call) -> Any:
     """Cast the arguments of an intercepted call and run it; NotImplemented if there is nothing to cast."""
     flags = state.flags
     if not flags & AUTOCAST or call.out is not None:
@@ -79,7 +79,7 @@ def answer(call: Call) -> Any:
         state.flags = flags
 
 
-register(CASTS, answer)
+register(CASTS, handle_call)
 
 
 def rule_of(wrapper: Any) -> str | None:

@@ -40,7 +40,7 @@ class ZeroTensor(Tensor):
 
 def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
     """Return a ZeroTensor of a shape and NumPy dtype."""
-    interception.register(interception.ZEROS, _answer)
+    interception.register(interception.ZEROS, _handle_call)
     out = object.__new__(ZeroTensor)
     out._array, out._edge, out._vc = _zeros(shape, numpy_type), NO_EDGE, None
     return out
@@ -57,7 +57,7 @@ def _zeros(shape, numpy_type) -> np.ndarray:
     return found
 
 
-def _answer(call):
+def _handle_call(call):
     """Answer a call with such zeros among its arguments."""
     args = call.args
     if not any(t.__class__ is ZeroTensor for t in call.tensors()):

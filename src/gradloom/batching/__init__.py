@@ -3,7 +3,7 @@
 Note [Batching]
 `vmap(f)(x)` calls f once, with a `BatchedTensor` in place of x. Its metadata (shape, dtype, dim) are those of one batch
 element; it holds the *physical* tensor of all elements, whose dimension 0 is the batch. The call of an operator with
-such an argument is handed to `answer.answer`, and the operator's batching rule calls ordinary operators on the physical
+such an argument goes to `handler.handle_call`, and the operator's batching rule calls ordinary operators on physical
 tensors. These record history and carry tangents as always, so there is no second autograd: a batched tensor requires
 grad if its physical tensor does, and its gradient is that tensor's gradient.
 
@@ -16,7 +16,7 @@ native_functions.yaml declares the rule of each operator, usually by its tags: N
 `rules/__init__.py`. `generated/batching.py` has the table. An operator without a rule is called once per batch element,
 with a warning.
 
-Layout: `levels` (which vmaps run), `tensor` (BatchedTensor), `call` (an operator's call, by parameter), `answer` (from
+Layout: `levels` (which vmaps run), `tensor` (BatchedTensor), `call` (an operator's call, by parameter), `handler` (from
 call to rule), `rules/` (the rules), `mapping` (vmap itself), `gradients` (autograd.grad on batched tensors),
 `functions` (custom Functions).
 """

@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.interception import VMAP, register
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
-from .answer import answer
+from .handler import handle_call
 from .levels import Level, running
 from .tensor import BatchedTensor, batched, expanded
 
@@ -152,7 +152,7 @@ def _mapped(
     func: Any, name: str, inputs: _Inputs, leaves: list[Any], size: int, out_dims: Any, randomness: str
 ) -> tuple[list[Any], list[int | None], TreeSpec]:
     """Return the outputs with the batch as dimension 0, the dimensions to move it to, and the structure."""
-    register(VMAP, answer)
+    register(VMAP, handle_call)
     with running(Level(size, randomness)) as level:
         given = [
             leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)

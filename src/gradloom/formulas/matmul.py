@@ -44,7 +44,7 @@ def mm_mat2_backward(grad, mat1, sizes, strides, alpha):
 
 
 def is_transposed(sizes, strides) -> bool:
-    """Whether a matrix with these sizes and strides is a contiguous one, transposed."""
+    """Return whether a matrix with these sizes and strides is a contiguous one, transposed."""
     return strides[0] == 1 and strides[1] == sizes[0]
 
 

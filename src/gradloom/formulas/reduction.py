@@ -377,7 +377,7 @@ def cumprod_backward(grad, self, dim, result):
 
 
 def _is_single(x, dim):
-    """Whether a running result is its input."""
+    """Return whether a running result is its input."""
     return not x.dim() or not x.numel() or x.size(dim) == 1
 
 

@@ -228,7 +228,7 @@ def _added(values, sizes, strides, offset, length):
 
 
 def _may_overlap(sizes, strides):
-    """Whether two elements of a geometry may be one place; it is wrong only on the side of caution."""
+    """Return whether two elements of a geometry may be one place; it is wrong only on the side of caution."""
     reach = 0
     for s, n in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1):
         if s <= reach:

@@ -97,7 +97,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer has no shape yet.
+    """Return whether a parameter or buffer has no shape yet.
 
     Args:
         param: anything.

@@ -275,7 +275,7 @@ class Argument:
         return self.kwarg_only and self.is_write
 
     def has_default_value(self) -> bool:
-        """Whether it may be left out."""
+        """Return whether it may be left out."""
         return isinstance(self._model, language.Argument) and self._model.default is not None
 
     def element(self) -> Argument:

@@ -120,7 +120,7 @@ def number(value) -> float:
 
 
 def is_tensor_of_many(value) -> bool:
-    """Whether `value` is a tensor of other than one element."""
+    """Return whether `value` is a tensor of other than one element."""
     return hasattr(value, "numel") and value.numel() != 1
 
 

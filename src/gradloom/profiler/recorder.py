@@ -2,7 +2,7 @@
 
 Note [Profiling]
 A profiled thread has a Recorder in `state.profiler` and the bit INTERCEPT in its flags. The bit makes wrappers hand
-their calls to `interception.intercept`, which asks `answer` first, and makes the engine run nodes by `node_hooks.run`,
+their calls to `interception.intercept`, which calls `handle_call` first, and makes the engine run nodes by `hooks.run`,
 which calls `Recorder.evaluate`. `record_function`, optimizers and custom functions look at `state.profiler`. Without a
 profiler, operators and nodes do no extra work: they test their flags in any case.
 
@@ -96,7 +96,7 @@ class Recorder:
 
     def attach(self) -> None:
         """Record this thread from now on."""
-        interception.register(interception.PROFILER, answer)
+        interception.register(interception.PROFILER, handle_call)
         self._thread = state.__dict__
         self.outer = state.profiler
         state.profiler = self
@@ -251,7 +251,7 @@ def next_sequence_nr() -> int:
     return int(repr(cast("Any", nodes.next_sequence_nr).__self__)[len("count(") : -1])
 
 
-def answer(call: interception.Call) -> Any:
+def handle_call(call: interception.Call) -> Any:
     """Record an intercepted call, and pass it on."""
     recorder: Recorder | None = state.profiler
     if recorder is None:

@@ -19,5 +19,5 @@ def no_dispatch() -> Iterator[None]:
 
 
 def all_same_mode(modes: Any) -> bool:
-    """Whether all of `modes`, a sequence with at least one, are the same object."""
+    """Return whether all of `modes`, a sequence with at least one, are the same object."""
     return all(mode is modes[0] for mode in modes)

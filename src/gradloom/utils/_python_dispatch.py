@@ -66,12 +66,12 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether the thread is within a dispatch mode."""
+    """Return whether the thread is within a dispatch mode."""
     return bool(state.dispatch_modes)
 
 
 def is_in_any_mode_without_ignore_compile_internals() -> bool:
-    """Whether the thread is within a dispatch mode."""
+    """Return whether the thread is within a dispatch mode."""
     return bool(state.dispatch_modes)
 
 
@@ -101,7 +101,7 @@ def _disable_current_modes() -> Iterator[list[Any]]:
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`."""
+    """Return whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         isinstance(t, _operators.Tensor)
         and type(t) is not _operators.Tensor
@@ -110,7 +110,7 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`."""
+    """Return whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         issubclass(t, _operators.Tensor)
         and t is not _operators.Tensor

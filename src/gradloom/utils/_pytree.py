@@ -75,7 +75,7 @@ def tree_structure(tree: PyTree, is_leaf: _IsLeaf = None) -> TreeSpec:
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether a tree is one leaf; arguments as for `tree_flatten`."""
+    """Return whether a tree is one leaf; arguments as for `tree_flatten`."""
     return is_leaf is not None and is_leaf(tree) or kind_of(tree) is None
 
 
@@ -138,23 +138,23 @@ def tree_map_only_(
 
 
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for all leaves; tree and is_leaf as for `tree_flatten`."""
+    """Return whether `pred` holds for all leaves; tree and is_leaf as for `tree_flatten`."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for any leaf; tree and is_leaf as for `tree_flatten`."""
+    """Return whether `pred` holds for any leaf; tree and is_leaf as for `tree_flatten`."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for all leaves of some classes; tree and is_leaf as for `tree_flatten`."""
+    """Return whether `pred` holds for all leaves of some classes; tree and is_leaf as for `tree_flatten`."""
     chosen = _chosen(type_or_types)
     return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if chosen(leaf))
 
 
 def tree_any_only(type_or_types: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: _IsLeaf = None) -> bool:
-    """Whether `pred` holds for any leaf of some classes; tree and is_leaf as for `tree_flatten`."""
+    """Return whether `pred` holds for any leaf of some classes; tree and is_leaf as for `tree_flatten`."""
     chosen = _chosen(type_or_types)
     return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if chosen(leaf))
 

@@ -178,7 +178,7 @@ def _know_the_library_s() -> None:
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or such a class."""
+    """Return whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or such a class."""
     cls = value if isinstance(value, type) else value.__class__
     fields = getattr(cls, "_fields", None)
     return (
@@ -211,7 +211,7 @@ class TreeSpec:
         self.num_nodes = 1 + sum([c.num_nodes for c in self._children])
 
     def is_leaf(self) -> bool:
-        """Whether the tree is one leaf."""
+        """Return whether the tree is one leaf."""
         return self.type is None
 
     def children(self) -> list[TreeSpec]:

@@ -230,7 +230,7 @@ class CheckpointFunction(Function):
 
 
 def _runs_everything() -> bool:
-    """Whether the backward pass accumulates into all leaves, rather than computing selected gradients."""
+    """Return whether the backward pass accumulates into all leaves, rather than computing selected gradients."""
     task = state.graph_task
     return task is None or task.plan is None
 

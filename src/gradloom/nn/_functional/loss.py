@@ -364,7 +364,7 @@ def poisson_nll_loss(
 
 
 def _is_one_where_different(shape, other):
-    """Whether `shape` equals `other` except in one dimension, where it is 1."""
+    """Return whether `shape` equals `other` except in one dimension, where it is 1."""
     return len(shape) == len(other) and [a for a, b in zip(shape, other, strict=True) if a != b] == [1]
 
 

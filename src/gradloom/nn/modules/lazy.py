@@ -63,7 +63,7 @@ class LazyModuleMixin(Module):
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer of the module has no shape yet."""
+        """Return whether a parameter or buffer of the module has no shape yet."""
         return any(is_lazy(tensor) for tensor in (*self._parameters.values(), *self._buffers.values()))
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):

@@ -112,7 +112,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Whether `a` improves on `best` by the threshold."""
+        """Return whether `a` improves on `best` by the threshold."""
         step = self.threshold * best if self.threshold_mode == "rel" else self.threshold
         if best in (math.inf, -math.inf):
             step = 0

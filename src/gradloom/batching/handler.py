@@ -12,7 +12,7 @@ from .levels import below
 from .tensor import innermost
 
 
-def answer(intercepted: Intercepted) -> Any:
+def handle_call(intercepted: Intercepted) -> Any:
     """Run an intercepted call by its batching rule; NotImplemented if nothing is batched and it is not random.
 
     Raises RuntimeError if the operator cannot be batched.
