@@ -8,6 +8,7 @@ WORKERS ?= auto
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
+MUTANTS_ARGS ?= --workers 2
 
 VENV := .venv
 TORCH_VENV := .venv-torch
@@ -19,19 +20,19 @@ IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 900
 .DELETE_ON_ERROR:
 # The targets share one checkout, and the benchmark wants the machine to itself: -j runs them one after another.
 .NOTPARALLEL:
-.PHONY: help demo test generate check conformance bench fuzz matrix docs clean force
+.PHONY: help demo test debug generate check conformance bench fuzz mutants matrix docs clean force
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
-	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS and MATRIX_ARGS are passed on;"
+	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS, MATRIX_ARGS and MUTANTS_ARGS are passed on;"
 	@echo "WORKERS=... is the number of processes that run the tests (one a core)"
 
 demo: generate ## train the digit classifier: accuracy, weights and a picture in demo-output/
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch
-	@echo "about 10,200 tests, which take four minutes on two cores"
+	@echo "about 10,900 tests, which take five minutes on two cores"
 	@$(VENV)/bin/python -m pytest --ignore=tests/conformance $(IN_PARALLEL) $(PYTEST_ARGS)
 
 generate: $(VENV)/installed ## write generated/ anew from the two YAML files
@@ -47,8 +48,16 @@ check: $(VENV)/installed ## check that generated/ is fresh, the code clean (ruff
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
 conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
-	@echo "about 11,200 tests, which take five minutes on two cores"
+	@echo "about 12,200 tests, which take five minutes on two cores"
 	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(IN_PARALLEL) $(PYTEST_ARGS)
+
+# The tests of the generator, of packages and of pages are left out: they look at generated/ as it is without the folder.
+debug: $(VENV)/installed ## run the tests with operators that check what their kernels do (docs/debug.md)
+	@$(VENV)/bin/gradloom generate --debug
+	@echo "about 7,000 tests, which take fifteen minutes on two cores"
+	@trap 'rm -rf generated/debug' EXIT; GRADLOOM_DEBUG=1 \
+	    $(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance codegen docs packaging stubs) $(IN_PARALLEL) \
+	    $(PYTEST_ARGS)
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
@@ -58,6 +67,9 @@ matrix: $(VENV)/installed ## run the tests on the other versions of Python and N
 
 fuzz: $(VENV)/installed ## damage the YAML files in 10,000 ways: the generator must refuse each, or write sound code
 	@GRADLOOM_FUZZ=10000 $(VENV)/bin/python -m pytest tests/codegen/test_fuzz.py $(PYTEST_ARGS)
+
+mutants: $(VENV)/installed ## change every formula of derivatives.yaml in all ways: gradloom verify must refuse 99% of them
+	@$(VENV)/bin/python tests/ops/mutants.py $(MUTANTS_ARGS)
 
 docs: $(VENV)/installed-docs ## build the documentation into build/site and test what it and README.md say
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict

@@ -77,6 +77,68 @@ def elementwise(torch) -> Sample:
     return _forward_and_backward(torch, lambda: torch.tanh(x * y + x), (x, y))
 
 
+def upsampling(torch) -> Sample:
+    torch.manual_seed(0)
+    x = torch.randn(64, 3, 32, 32, requires_grad=True)
+    return _forward_and_backward(
+        torch, lambda: torch.nn.functional.interpolate(x, size=(64, 64), mode="bilinear"), (x,)
+    )
+
+
+def attention_64(torch) -> Sample:
+    return _attention(torch, 64)
+
+
+def attention_512(torch) -> Sample:
+    return _attention(torch, 512)
+
+
+def _attention(torch, length) -> Sample:
+    torch.manual_seed(0)
+    inputs = [torch.randn(16, 4, length, 64, requires_grad=True) for _ in range(3)]
+    return _forward_and_backward(torch, lambda: torch.nn.functional.scaled_dot_product_attention(*inputs), inputs)
+
+
+def lstm(torch) -> Sample:
+    torch.manual_seed(0)
+    net, x = torch.nn.LSTM(128, 128), torch.randn(50, 32, 128)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+
+    def sample():
+        began = clock()
+        optimizer.zero_grad()
+        net(x)[0].square().mean().backward()
+        optimizer.step()
+        return {"step": clock() - began}
+
+    return sample
+
+
+def rfft2(torch) -> Sample:
+    torch.manual_seed(0)
+    x = torch.randn(64, 3, 64, 64, requires_grad=True)
+    return _forward_and_backward(torch, lambda: torch.fft.rfft2(x), (x,))
+
+
+def solve(torch) -> Sample:
+    torch.manual_seed(0)
+    A, b = torch.randn(1000, 8, 8, requires_grad=True), torch.randn(1000, 8, 1, requires_grad=True)
+    return _forward_and_backward(torch, lambda: torch.linalg.solve(A, b), (A, b))
+
+
+def cholesky(torch) -> Sample:
+    torch.manual_seed(0)
+    A = torch.randn(1000, 8, 8)
+    A = (A @ A.mT + torch.eye(8)).requires_grad_()
+    return _forward_and_backward(torch, lambda: torch.linalg.cholesky(A), (A,))
+
+
+def svd(torch) -> Sample:
+    torch.manual_seed(0)
+    A = torch.randn(256, 256, requires_grad=True)
+    return _forward_and_backward(torch, lambda: torch.linalg.svd(A)[1], (A,))
+
+
 def matmul(torch) -> Sample:
     torch.manual_seed(0)
     x, y = (torch.randn(256, 256, requires_grad=True) for _ in range(2))

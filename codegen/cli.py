@@ -1,7 +1,7 @@
-"""The `gradloom` command. Each of its commands is a module of `commands/`; only the one that is asked for is imported.
+"""The `gradloom` command. Each of its commands is a module of `commands/`; only the requested one is imported.
 
-A command module has `configure(parser)`, which adds its arguments, and `run(arguments)`, which returns the exit
-code: 0 fine, 1 an error in the YAML or a finding, 2 wrong usage.
+A command module has `run(arguments)`, which returns the exit code (0 for success, 1 for an error in the YAML or a
+finding, 2 for wrong usage), and, if it has options besides --root, `configure(parser)`, which adds them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .errors import SpecError, UsageError
@@ -21,11 +22,12 @@ COMMANDS = {
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
     "new": "make a package of operators of your own",
 }
+WITH_ROOT = ("generate", "verify", "check")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return the exit code: 0 fine, 1 an error in the YAML or a finding, 2 wrong usage, 130
-    interrupted."""
+    """Run the command; return 0 for success, 1 for an error in the YAML or a finding, 2 for wrong usage, 130 if
+    stopped."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(
         prog="gradloom", description="Generate gradloom's operators, and those of packages, from their YAML files."
@@ -36,7 +38,10 @@ def main(argv: list[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name in argv:
             module = import_module(f".commands.{name}", __package__)
-            module.configure(sub)
+            if name in WITH_ROOT:
+                _add_root(sub)
+            if hasattr(module, "configure"):
+                module.configure(sub)
             sub.set_defaults(run=module.run)
     arguments = parser.parse_args(argv)
     try:
@@ -60,8 +65,18 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
+def _add_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="the checkout, or the folder of a package of operators; default: the one that holds the "
+        "current folder, else the installed gradloom",
+    )
+
+
 class _Version(argparse.Action):
-    """Look the version up only when it is asked for."""
+    """Action of --version, which looks the version up only when needed."""
 
     def __init__(self, option_strings: list[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)

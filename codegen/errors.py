@@ -19,19 +19,19 @@ MAX_ERRORS = 50  # of one run; nobody reads more, and finding hints takes time
 
 
 def printable(text: str) -> str:
-    """Replace characters that a terminal would interpret, or that cannot be encoded as UTF-8."""
+    """Replace characters that a terminal would interpret, or that UTF-8 cannot encode."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class SpecError(Exception):
-    """An error in a specification file, with its place.
+    """An error in a specification file, with its position.
 
-    path         the file as the user knows it
+    path         the file's path, as shown to the user
     line, col    counted from 1
-    source_line  the text of that line, '' where the file could not be read
-    message      what is wrong, naming the offending word
-    hint         what to write instead, '' where there is nothing to say
-    length       how many characters the offending word has
+    source_line  the text of that line, '' if the file could not be read
+    message      the description of the error, with the offending word
+    hint         the correction, '' if there is none
+    length       the number of characters of the offending word
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SpecError(Exception):
 
     @property
     def errors(self) -> tuple[SpecError, ...]:
-        """All errors that were found; one, unless it is a SpecErrors."""
+        """All errors that were found; one, unless this is a SpecErrors."""
         return (self,)
 
     def _excerpt(self) -> list[str]:
@@ -96,11 +96,11 @@ def raise_all(errors: Iterable[SpecError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint that names the closest known word, or '' if none is as close as `cutoff` (1 is equal)."""
+    """Return a hint with the closest known word, or '' if none is as close as `cutoff` (1 means equal)."""
     names = list(known)
     close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, cutoff)
     return f"did you mean `{close[0]}`?" if close else ""
 
 
 class UsageError(Exception):
-    """An error that the person at the command line can correct."""
+    """An error that the user of the command line can correct."""

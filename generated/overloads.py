@@ -20,9 +20,21 @@ OVERLOADS = {
     "_adaptive_avg_pool3d_backward": (
         ("default", "_adaptive_avg_pool3d_backward", '_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor', "", "", "kernel"),
     ),
+    "_batch_norm_no_update": (
+        ("default", "_batch_norm_no_update", '_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
+        ("out", "_batch_norm_no_update", '_batch_norm_no_update.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))', "out", "", "kernel"),
+    ),
+    "_batch_norm_with_update": (
+        ("default", "_batch_norm_with_update", '_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
+        ("out", "_batch_norm_with_update", '_batch_norm_with_update.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3, Tensor(e!) out4, Tensor(f!) out5) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!), Tensor(e!), Tensor(f!))', "out", "", "kernel"),
+    ),
     "_cdist_forward": (
         ("default", "_cdist_forward", '_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor', "", "", "kernel"),
         ("out", "_cdist_forward", '_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_chunk_cat": (
+        ("default", "_chunk_cat", '_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor', "", "", "kernel"),
+        ("out", "_chunk_cat", '_chunk_cat.out(Tensor[] tensors, int dim, int num_chunks, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "_conj": (
         ("default", "_conj", '_conj(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
@@ -50,8 +62,46 @@ OVERLOADS = {
         ("default", "_euclidean_dist", '_euclidean_dist(Tensor x1, Tensor x2) -> Tensor', "", "", "kernel"),
         ("out", "_euclidean_dist", '_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "_fft_c2c": (
+        ("default", "_fft_c2c", '_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor', "", "", "kernel"),
+        ("out", "_fft_c2c", '_fft_c2c.out(Tensor self, SymInt[] dim, int normalization, bool forward, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_fft_c2r": (
+        ("default", "_fft_c2r", '_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor', "core", "", "kernel"),
+        ("out", "_fft_c2r", '_fft_c2r.out(Tensor self, int[] dim, int normalization, SymInt last_dim_size, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_fft_r2c": (
+        ("default", "_fft_r2c", '_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor', "core", "", "kernel"),
+        ("out", "_fft_r2c", '_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_fused_sdp_choice": (
+        ("default", "_fused_sdp_choice", '_fused_sdp_choice(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> int', "nondeterministic_seeded", "", "composite"),
+    ),
     "_index_put_impl_": (
         ("default", "_index_put_impl_", '_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)', "inplace", "", "kernel"),
+    ),
+    "_linalg_det": (
+        ("default", "_linalg_det", '_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)', "", "", "kernel"),
+        ("out", "_linalg_det", '_linalg_det.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
+    "_linalg_eigh": (
+        ("default", "_linalg_eigh", '_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)', "", "", "kernel"),
+        ("out", "_linalg_eigh", '_linalg_eigh.out(Tensor A, str UPLO="L", bool compute_v=True, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
+    "_linalg_eigvals": (
+        ("default", "_linalg_eigvals", '_linalg_eigvals(Tensor self) -> Tensor', "", "", "kernel"),
+    ),
+    "_linalg_slogdet": (
+        ("default", "_linalg_slogdet", '_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)', "", "", "kernel"),
+        ("out", "_linalg_slogdet", '_linalg_slogdet.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))', "out", "", "kernel"),
+    ),
+    "_linalg_solve_ex": (
+        ("default", "_linalg_solve_ex", '_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)', "", "", "kernel"),
+        ("out", "_linalg_solve_ex", '_linalg_solve_ex.out(Tensor A, Tensor B, *, bool left=True, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))', "out", "", "kernel"),
+    ),
+    "_linalg_svd": (
+        ("default", "_linalg_svd", '_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)', "", "", "kernel"),
+        ("out", "_linalg_svd", '_linalg_svd.out(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
     ),
     "_log_softmax": (
         ("default", "_log_softmax", '_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor', "core", "", "kernel"),
@@ -60,12 +110,41 @@ OVERLOADS = {
     "_log_softmax_backward_data": (
         ("default", "_log_softmax_backward_data", '_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor', "", "", "kernel"),
     ),
+    "_lu_with_info": (
+        ("default", "_lu_with_info", '_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)', "", "", "composite"),
+    ),
+    "_native_batch_norm_legit": (
+        ("default", "_native_batch_norm_legit", '_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)', "core", "", "kernel"),
+        ("no_stats", "_native_batch_norm_legit_no_stats", '_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)', "core", "", "kernel"),
+        ("out", "_native_batch_norm_legit", '_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3, Tensor(e!) out4) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!), Tensor(e!))', "out", "", "kernel"),
+        ("no_stats_out", "_native_batch_norm_legit_no_stats", '_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
+    "_native_batch_norm_legit_no_training": (
+        ("default", "_native_batch_norm_legit_no_training", '_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)', "core", "", "kernel"),
+        ("out", "_native_batch_norm_legit_no_training", '_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
     "_neg_view": (
         ("default", "_neg_view", '_neg_view(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
     ),
     "_neg_view_copy": (
         ("default", "_neg_view_copy", '_neg_view_copy(Tensor self) -> Tensor', "replayed", "", "kernel"),
         ("out", "_neg_view_copy", '_neg_view_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out replayed", "", "kernel"),
+    ),
+    "_pack_padded_sequence": (
+        ("default", "_pack_padded_sequence", '_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "_pack_padded_sequence_backward": (
+        ("default", "_pack_padded_sequence_backward", '_pack_padded_sequence_backward(Tensor grad, SymInt[] input_size, Tensor batch_sizes, bool batch_first) -> Tensor', "", "", "composite"),
+    ),
+    "_pad_circular": (
+        ("default", "_pad_circular", '_pad_circular(Tensor self, SymInt[] pad) -> Tensor', "", "", "composite"),
+    ),
+    "_pad_packed_sequence": (
+        ("default", "_pad_packed_sequence", '_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)', "", "", "composite"),
+    ),
+    "_pdist_forward": (
+        ("default", "_pdist_forward", '_pdist_forward(Tensor self, float p=2) -> Tensor', "", "", "kernel"),
+        ("out", "_pdist_forward", '_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "_prelu_kernel": (
         ("default", "_prelu_kernel", '_prelu_kernel(Tensor self, Tensor weight) -> Tensor', "", "", "kernel"),
@@ -78,6 +157,15 @@ OVERLOADS = {
     ),
     "_safe_softmax": (
         ("default", "_safe_softmax", '_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_scaled_dot_product_attention_math": (
+        ("default", "_scaled_dot_product_attention_math", '_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu": (
+        ("default", "_scaled_dot_product_flash_attention_for_cpu", '_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)', "nondeterministic_seeded", "", "kernel"),
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        ("default", "_scaled_dot_product_flash_attention_for_cpu_backward", '_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)', "", "", "kernel"),
     ),
     "_softmax": (
         ("default", "_softmax", '_softmax(Tensor self, int dim, bool half_to_float) -> Tensor', "core", "", "kernel"),
@@ -112,6 +200,61 @@ OVERLOADS = {
     ),
     "_unsafe_view": (
         ("default", "_unsafe_view", '_unsafe_view(Tensor self, int[] size) -> Tensor', "maybe_aliasing_or_mutating", "", "kernel"),
+    ),
+    "_upsample_bicubic2d_aa": (
+        ("vec", "_upsample_bicubic2d_aa_vec", '_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_bicubic2d_aa", '_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_bicubic2d_aa", '_upsample_bicubic2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_bicubic2d_aa_backward": (
+        ("default", "_upsample_bicubic2d_aa_backward", '_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_upsample_bilinear2d_aa": (
+        ("vec", "_upsample_bilinear2d_aa_vec", '_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_bilinear2d_aa", '_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_bilinear2d_aa", '_upsample_bilinear2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_bilinear2d_aa_backward": (
+        ("default", "_upsample_bilinear2d_aa_backward", '_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_upsample_lanczos2d_aa": (
+        ("vec", "_upsample_lanczos2d_aa_vec", '_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_lanczos2d_aa", '_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_lanczos2d_aa", '_upsample_lanczos2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_lanczos2d_aa_backward": (
+        ("default", "_upsample_lanczos2d_aa_backward", '_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_upsample_nearest_exact1d": (
+        ("vec", "_upsample_nearest_exact1d_vec", '_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_nearest_exact1d", '_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_nearest_exact1d", '_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_nearest_exact1d_backward": (
+        ("default", "_upsample_nearest_exact1d_backward", '_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_upsample_nearest_exact2d": (
+        ("vec", "_upsample_nearest_exact2d_vec", '_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_nearest_exact2d", '_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_nearest_exact2d", '_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_nearest_exact2d_backward": (
+        ("default", "_upsample_nearest_exact2d_backward", '_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_upsample_nearest_exact3d": (
+        ("vec", "_upsample_nearest_exact3d_vec", '_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "_upsample_nearest_exact3d", '_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "_upsample_nearest_exact3d", '_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_upsample_nearest_exact3d_backward": (
+        ("default", "_upsample_nearest_exact3d_backward", '_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "_weight_norm": (
+        ("default", "_weight_norm", '_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor', "", "", "composite"),
+    ),
+    "_weight_norm_interface": (
+        ("default", "_weight_norm_interface", '_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)', "", "", "kernel"),
+        ("out", "_weight_norm_interface", '_weight_norm_interface.out(Tensor v, Tensor g, int dim=0, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
     ),
     "abs": (
         ("default", "abs", 'abs(Tensor self) -> Tensor', "pointwise", "", "kernel"),
@@ -219,6 +362,13 @@ OVERLOADS = {
     ),
     "adjoint": (
         ("default", "adjoint", 'adjoint(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
+    ),
+    "affine_grid_generator": (
+        ("default", "affine_grid_generator", 'affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor', "", "", "kernel"),
+        ("out", "affine_grid_generator", 'affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "affine_grid_generator_backward": (
+        ("default", "affine_grid_generator_backward", 'affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor', "", "", "composite"),
     ),
     "alias": (
         ("default", "alias", 'alias(Tensor(a) self) -> Tensor(a)', "", "", "kernel"),
@@ -433,6 +583,9 @@ OVERLOADS = {
     "batch_norm": (
         ("default", "batch_norm", 'batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor', "maybe_aliasing_or_mutating", "", "composite"),
     ),
+    "batch_norm_backward": (
+        ("default", "batch_norm_backward", 'batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
+    ),
     "bernoulli": (
         ("default", "bernoulli", 'bernoulli(Tensor self, *, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
         ("p", "bernoulli_p", 'bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
@@ -585,6 +738,18 @@ OVERLOADS = {
         ("default", "channel_shuffle", 'channel_shuffle(Tensor self, int groups) -> Tensor', "", "", "kernel"),
         ("out", "channel_shuffle", 'channel_shuffle.out(Tensor self, int groups, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "cholesky": (
+        ("default", "cholesky", 'cholesky(Tensor self, bool upper=False) -> Tensor', "", "", "kernel"),
+        ("out", "cholesky", 'cholesky.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "cholesky_inverse": (
+        ("default", "cholesky_inverse", 'cholesky_inverse(Tensor self, bool upper=False) -> Tensor', "", "", "kernel"),
+        ("out", "cholesky_inverse", 'cholesky_inverse.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "cholesky_solve": (
+        ("default", "cholesky_solve", 'cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor', "", "", "kernel"),
+        ("out", "cholesky_solve", 'cholesky_solve.out(Tensor self, Tensor input2, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "chunk": (
         ("default", "chunk", 'chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]', "", "", "composite"),
     ),
@@ -682,6 +847,10 @@ OVERLOADS = {
     "conv3d": (
         ("default", "conv3d", 'conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor', "", "", "composite"),
         ("padding", "conv3d_padding", 'conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor', "", "", "composite"),
+    ),
+    "conv_tbc": (
+        ("default", "conv_tbc", 'conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor', "", "", "kernel"),
+        ("out", "conv_tbc", 'conv_tbc.out(Tensor self, Tensor weight, Tensor bias, int pad=0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "conv_transpose1d": (
         ("default", "conv_transpose1d", 'conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor', "", "", "composite"),
@@ -786,6 +955,9 @@ OVERLOADS = {
     ),
     "deg2rad_": (
         ("default", "deg2rad_", 'deg2rad_(Tensor(a!) self) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
+    ),
+    "det": (
+        ("default", "det", 'det(Tensor self) -> Tensor', "", "", "composite"),
     ),
     "detach": (
         ("default", "detach", 'detach(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
@@ -1016,6 +1188,92 @@ OVERLOADS = {
     "feature_dropout_": (
         ("default", "feature_dropout_", 'feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)', "inplace nondeterministic_seeded", "", "composite"),
     ),
+    "fft_fft": (
+        ("default", "fft_fft", 'fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_fft", 'fft_fft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_fft2": (
+        ("default", "fft_fft2", 'fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_fft2", 'fft_fft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_fftfreq": (
+        ("default", "fft_fftfreq", 'fft_fftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
+        ("out", "fft_fftfreq", 'fft_fftfreq.out(int n, float d=1.0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "fft_fftn": (
+        ("default", "fft_fftn", 'fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_fftn", 'fft_fftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_fftshift": (
+        ("default", "fft_fftshift", 'fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor', "", "", "composite"),
+    ),
+    "fft_hfft": (
+        ("default", "fft_hfft", 'fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_hfft", 'fft_hfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_hfft2": (
+        ("default", "fft_hfft2", 'fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_hfft2", 'fft_hfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_hfftn": (
+        ("default", "fft_hfftn", 'fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_hfftn", 'fft_hfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ifft": (
+        ("default", "fft_ifft", 'fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ifft", 'fft_ifft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ifft2": (
+        ("default", "fft_ifft2", 'fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ifft2", 'fft_ifft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ifftn": (
+        ("default", "fft_ifftn", 'fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ifftn", 'fft_ifftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ifftshift": (
+        ("default", "fft_ifftshift", 'fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor', "", "", "composite"),
+    ),
+    "fft_ihfft": (
+        ("default", "fft_ihfft", 'fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ihfft", 'fft_ihfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ihfft2": (
+        ("default", "fft_ihfft2", 'fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ihfft2", 'fft_ihfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_ihfftn": (
+        ("default", "fft_ihfftn", 'fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_ihfftn", 'fft_ihfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_irfft": (
+        ("default", "fft_irfft", 'fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_irfft", 'fft_irfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_irfft2": (
+        ("default", "fft_irfft2", 'fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_irfft2", 'fft_irfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_irfftn": (
+        ("default", "fft_irfftn", 'fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_irfftn", 'fft_irfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_rfft": (
+        ("default", "fft_rfft", 'fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_rfft", 'fft_rfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_rfft2": (
+        ("default", "fft_rfft2", 'fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_rfft2", 'fft_rfft2.out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "fft_rfftfreq": (
+        ("default", "fft_rfftfreq", 'fft_rfftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
+        ("out", "fft_rfftfreq", 'fft_rfftfreq.out(int n, float d=1.0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "fft_rfftn": (
+        ("default", "fft_rfftn", 'fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor', "", "", "composite"),
+        ("out", "fft_rfftn", 'fft_rfftn.out(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "fill": (
         ("Scalar", "fill_Scalar", 'fill.Scalar(Tensor self, Scalar value) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor", "fill_Tensor", 'fill.Tensor(Tensor self, Tensor value) -> Tensor', "pointwise", "", "kernel"),
@@ -1103,6 +1361,18 @@ OVERLOADS = {
     "frac_": (
         ("default", "frac_", 'frac_(Tensor(a!) self) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
+    "fractional_max_pool2d": (
+        ("default", "fractional_max_pool2d", 'fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "fractional_max_pool2d_backward": (
+        ("default", "fractional_max_pool2d_backward", 'fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor', "", "", "kernel"),
+    ),
+    "fractional_max_pool3d": (
+        ("default", "fractional_max_pool3d", 'fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "fractional_max_pool3d_backward": (
+        ("default", "fractional_max_pool3d_backward", 'fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor', "", "", "kernel"),
+    ),
     "frexp": (
         ("Tensor", "frexp_Tensor", 'frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)', "pointwise", "", "kernel"),
         ("Tensor_out", "frexp_Tensor", 'frexp.Tensor_out(Tensor self, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out pointwise", "", "kernel"),
@@ -1152,6 +1422,10 @@ OVERLOADS = {
     "geometric_": (
         ("default", "geometric_", 'geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)', "inplace nondeterministic_seeded", "", "kernel"),
     ),
+    "geqrf": (
+        ("default", "geqrf", 'geqrf(Tensor self) -> (Tensor a, Tensor tau)', "", "", "kernel"),
+        ("out", "geqrf", 'geqrf.out(Tensor self, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
     "ger": (
         ("default", "ger", 'ger(Tensor self, Tensor vec2) -> Tensor', "", "", "composite"),
         ("out", "ger", 'ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
@@ -1192,8 +1466,32 @@ OVERLOADS = {
         ("Tensor", "greater_equal__Tensor", 'greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
         ("Scalar", "greater_equal__Tensor", 'greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
+    "grid_sampler": (
+        ("default", "grid_sampler", 'grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor', "", "", "composite"),
+    ),
+    "grid_sampler_2d": (
+        ("default", "grid_sampler_2d", 'grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor', "", "", "kernel"),
+        ("out", "grid_sampler_2d", 'grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "grid_sampler_2d_backward": (
+        ("default", "grid_sampler_2d_backward", 'grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "grid_sampler_3d": (
+        ("default", "grid_sampler_3d", 'grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor', "", "", "kernel"),
+        ("out", "grid_sampler_3d", 'grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "grid_sampler_3d_backward": (
+        ("default", "grid_sampler_3d_backward", 'grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)', "", "", "kernel"),
+    ),
     "group_norm": (
         ("default", "group_norm", 'group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor', "", "", "composite"),
+    ),
+    "gru": (
+        ("input", "gru_input", 'gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+        ("data", "gru_data", 'gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+    ),
+    "gru_cell": (
+        ("default", "gru_cell", 'gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor', "", "", "composite"),
     ),
     "gt": (
         ("Tensor", "gt_Tensor", 'gt.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
@@ -1251,6 +1549,10 @@ OVERLOADS = {
     ),
     "hardtanh_backward": (
         ("default", "hardtanh_backward", 'hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor', "", "", "kernel"),
+    ),
+    "hash_tensor": (
+        ("default", "hash_tensor", 'hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor', "reduction", "", "kernel"),
+        ("out", "hash_tensor", 'hash_tensor.out(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0, Tensor(a!) out) -> Tensor(a!)', "out reduction", "", "kernel"),
     ),
     "heaviside": (
         ("default", "heaviside", 'heaviside(Tensor self, Tensor values) -> Tensor', "pointwise", "", "kernel"),
@@ -1379,6 +1681,10 @@ OVERLOADS = {
     "instance_norm": (
         ("default", "instance_norm", 'instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor', "", "", "composite"),
     ),
+    "inverse": (
+        ("default", "inverse", 'inverse(Tensor self) -> Tensor', "", "", "composite"),
+        ("out", "inverse", 'inverse.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "is_complex": (
         ("default", "is_complex", 'is_complex(Tensor self) -> bool', "", "", "composite"),
     ),
@@ -1432,6 +1738,9 @@ OVERLOADS = {
     ),
     "isreal": (
         ("default", "isreal", 'isreal(Tensor self) -> Tensor', "pointwise", "", "kernel"),
+    ),
+    "istft": (
+        ("default", "istft", 'istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor', "", "", "composite"),
     ),
     "kaiser_window": (
         ("default", "kaiser_window", 'kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
@@ -1526,20 +1835,177 @@ OVERLOADS = {
     "lgamma_": (
         ("default", "lgamma_", 'lgamma_(Tensor(a!) self) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
+    "linalg_cholesky": (
+        ("default", "linalg_cholesky", 'linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor', "", "", "composite"),
+        ("out", "linalg_cholesky", 'linalg_cholesky.out(Tensor self, *, bool upper=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_cholesky_ex": (
+        ("default", "linalg_cholesky_ex", 'linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)', "", "", "kernel"),
+        ("out", "linalg_cholesky_ex", 'linalg_cholesky_ex.out(Tensor self, *, bool upper=False, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
+    "linalg_cond": (
+        ("default", "linalg_cond", 'linalg_cond(Tensor self, Scalar? p=None) -> Tensor', "", "", "composite"),
+        ("p_str", "linalg_cond_p_str", 'linalg_cond.p_str(Tensor self, str p) -> Tensor', "", "", "composite"),
+        ("out", "linalg_cond", 'linalg_cond.out(Tensor self, Scalar? p=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("p_str_out", "linalg_cond_p_str", 'linalg_cond.p_str_out(Tensor self, str p, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "linalg_cross": (
         ("default", "linalg_cross", 'linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor', "", "", "kernel"),
         ("out", "linalg_cross", 'linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "linalg_det": (
+        ("default", "linalg_det", 'linalg_det(Tensor A) -> Tensor', "", "", "composite"),
+        ("out", "linalg_det", 'linalg_det.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "linalg_diagonal": (
         ("default", "linalg_diagonal", 'linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)', "", "", "composite"),
+    ),
+    "linalg_eig": (
+        ("default", "linalg_eig", 'linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)', "", "", "kernel"),
+        ("out", "linalg_eig", 'linalg_eig.out(Tensor self, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
+    "linalg_eigh": (
+        ("default", "linalg_eigh", 'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', "", "", "composite"),
+        ("out", "linalg_eigh", 'linalg_eigh.out(Tensor self, str UPLO="L", *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
+    ),
+    "linalg_eigvals": (
+        ("default", "linalg_eigvals", 'linalg_eigvals(Tensor self) -> Tensor', "", "", "composite"),
+        ("out", "linalg_eigvals", 'linalg_eigvals.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_eigvalsh": (
+        ("default", "linalg_eigvalsh", 'linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', "", "", "composite"),
+        ("out", "linalg_eigvalsh", 'linalg_eigvalsh.out(Tensor self, str UPLO="L", *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_householder_product": (
+        ("default", "linalg_householder_product", 'linalg_householder_product(Tensor input, Tensor tau) -> Tensor', "", "", "kernel"),
+        ("out", "linalg_householder_product", 'linalg_householder_product.out(Tensor input, Tensor tau, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "linalg_inv": (
+        ("default", "linalg_inv", 'linalg_inv(Tensor A) -> Tensor', "", "", "composite"),
+        ("out", "linalg_inv", 'linalg_inv.out(Tensor A, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_inv_ex": (
+        ("default", "linalg_inv_ex", 'linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)', "", "", "kernel"),
+        ("out", "linalg_inv_ex", 'linalg_inv_ex.out(Tensor A, *, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
+    "linalg_ldl_factor": (
+        ("default", "linalg_ldl_factor", 'linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)', "", "", "composite"),
+        ("out", "linalg_ldl_factor", 'linalg_ldl_factor.out(Tensor self, *, bool hermitian=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
+    ),
+    "linalg_ldl_factor_ex": (
+        ("default", "linalg_ldl_factor_ex", 'linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)', "", "", "kernel"),
+        ("out", "linalg_ldl_factor_ex", 'linalg_ldl_factor_ex.out(Tensor self, *, bool hermitian=False, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
+    "linalg_ldl_solve": (
+        ("default", "linalg_ldl_solve", 'linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor', "", "", "kernel"),
+        ("out", "linalg_ldl_solve", 'linalg_ldl_solve.out(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "linalg_lstsq": (
+        ("default", "linalg_lstsq", 'linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)', "", "", "kernel"),
+        ("out", "linalg_lstsq", 'linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))', "out", "", "kernel"),
+    ),
+    "linalg_lu": (
+        ("default", "linalg_lu", 'linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)', "", "", "kernel"),
+        ("out", "linalg_lu", 'linalg_lu.out(Tensor A, *, bool pivot=True, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
+    "linalg_lu_factor": (
+        ("default", "linalg_lu_factor", 'linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)', "", "", "composite"),
+        ("out", "linalg_lu_factor", 'linalg_lu_factor.out(Tensor A, *, bool pivot=True, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
+    ),
+    "linalg_lu_factor_ex": (
+        ("default", "linalg_lu_factor_ex", 'linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)', "", "", "kernel"),
+        ("out", "linalg_lu_factor_ex", 'linalg_lu_factor_ex.out(Tensor A, *, bool pivot=True, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+    ),
+    "linalg_lu_solve": (
+        ("default", "linalg_lu_solve", 'linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor', "", "", "kernel"),
+        ("out", "linalg_lu_solve", 'linalg_lu_solve.out(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "linalg_matmul": (
         ("default", "linalg_matmul", 'linalg_matmul(Tensor self, Tensor other) -> Tensor', "", "", "composite"),
         ("out", "linalg_matmul", 'linalg_matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
     ),
+    "linalg_matrix_exp": (
+        ("default", "linalg_matrix_exp", 'linalg_matrix_exp(Tensor self) -> Tensor', "", "", "kernel"),
+        ("out", "linalg_matrix_exp", 'linalg_matrix_exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "linalg_matrix_norm": (
+        ("default", "linalg_matrix_norm", 'linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor', "", "", "composite"),
+        ("str_ord", "linalg_matrix_norm_str_ord", "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", "", "", "composite"),
+        ("out", "linalg_matrix_norm", 'linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("str_ord_out", "linalg_matrix_norm_str_ord", "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", "out", "", "composite"),
+    ),
+    "linalg_matrix_power": (
+        ("default", "linalg_matrix_power", 'linalg_matrix_power(Tensor self, int n) -> Tensor', "", "", "composite"),
+        ("out", "linalg_matrix_power", 'linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_matrix_rank": (
+        ("atol_rtol_tensor", "linalg_matrix_rank_atol_rtol_tensor", 'linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("atol_rtol_float", "linalg_matrix_rank_atol_rtol_float", 'linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("default", "linalg_matrix_rank", 'linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("tol_tensor", "linalg_matrix_rank_tol_tensor", 'linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("atol_rtol_tensor_out", "linalg_matrix_rank_atol_rtol_tensor", 'linalg_matrix_rank.atol_rtol_tensor_out(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("atol_rtol_float_out", "linalg_matrix_rank_atol_rtol_float", 'linalg_matrix_rank.atol_rtol_float_out(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("out", "linalg_matrix_rank", 'linalg_matrix_rank.out(Tensor self, float tol, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("tol_tensor_out", "linalg_matrix_rank_tol_tensor", 'linalg_matrix_rank.tol_tensor_out(Tensor input, Tensor tol, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "linalg_multi_dot": (
         ("default", "linalg_multi_dot", 'linalg_multi_dot(Tensor[] tensors) -> Tensor', "", "", "composite"),
         ("out", "linalg_multi_dot", 'linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_norm": (
+        ("default", "linalg_norm", 'linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor', "", "", "composite"),
+        ("ord_str", "linalg_norm_ord_str", 'linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor', "", "", "composite"),
+        ("out", "linalg_norm", 'linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("ord_str_out", "linalg_norm_ord_str", 'linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_pinv": (
+        ("atol_rtol_tensor", "linalg_pinv_atol_rtol_tensor", 'linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor', "", "", "kernel"),
+        ("atol_rtol_float", "linalg_pinv_atol_rtol_float", 'linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("default", "linalg_pinv", 'linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("rcond_tensor", "linalg_pinv_rcond_tensor", 'linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor', "", "", "composite"),
+        ("atol_rtol_tensor_out", "linalg_pinv_atol_rtol_tensor", 'linalg_pinv.atol_rtol_tensor_out(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+        ("atol_rtol_float_out", "linalg_pinv_atol_rtol_float", 'linalg_pinv.atol_rtol_float_out(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("out", "linalg_pinv", 'linalg_pinv.out(Tensor self, float rcond, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("rcond_tensor_out", "linalg_pinv_rcond_tensor", 'linalg_pinv.rcond_tensor_out(Tensor self, Tensor rcond, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_qr": (
+        ("default", "linalg_qr", "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)", "", "", "kernel"),
+        ("out", "linalg_qr", "linalg_qr.out(Tensor A, str mode='reduced', *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))", "out", "", "kernel"),
+    ),
+    "linalg_slogdet": (
+        ("default", "linalg_slogdet", 'linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)', "", "", "composite"),
+        ("out", "linalg_slogdet", 'linalg_slogdet.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
+    ),
+    "linalg_solve": (
+        ("default", "linalg_solve", 'linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor', "", "", "composite"),
+        ("out", "linalg_solve", 'linalg_solve.out(Tensor A, Tensor B, *, bool left=True, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_solve_ex": (
+        ("default", "linalg_solve_ex", 'linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)', "", "", "composite"),
+        ("out", "linalg_solve_ex", 'linalg_solve_ex.out(Tensor A, Tensor B, *, bool left=True, bool check_errors=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
+    ),
+    "linalg_solve_triangular": (
+        ("default", "linalg_solve_triangular", 'linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor', "", "", "kernel"),
+        ("out", "linalg_solve_triangular", 'linalg_solve_triangular.out(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "linalg_svd": (
+        ("default", "linalg_svd", 'linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)', "", "", "composite"),
+        ("out", "linalg_svd", 'linalg_svd.out(Tensor A, bool full_matrices=True, *, str? driver=None, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "composite"),
+    ),
+    "linalg_svdvals": (
+        ("default", "linalg_svdvals", 'linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor', "", "", "composite"),
+        ("out", "linalg_svdvals", 'linalg_svdvals.out(Tensor A, *, str? driver=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_tensorinv": (
+        ("default", "linalg_tensorinv", 'linalg_tensorinv(Tensor self, int ind=2) -> Tensor', "", "", "composite"),
+        ("out", "linalg_tensorinv", 'linalg_tensorinv.out(Tensor self, int ind=2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_tensorsolve": (
+        ("default", "linalg_tensorsolve", 'linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor', "", "", "composite"),
+        ("out", "linalg_tensorsolve", 'linalg_tensorsolve.out(Tensor self, Tensor other, int[]? dims=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "linalg_vander": (
+        ("default", "linalg_vander", 'linalg_vander(Tensor x, *, int? N=None) -> Tensor', "", "", "composite"),
     ),
     "linalg_vecdot": (
         ("default", "linalg_vecdot", 'linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor', "", "", "composite"),
@@ -1620,6 +2086,9 @@ OVERLOADS = {
         ("default", "logcumsumexp", 'logcumsumexp(Tensor self, int dim) -> Tensor', "", "", "kernel"),
         ("out", "logcumsumexp", 'logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "logdet": (
+        ("default", "logdet", 'logdet(Tensor self) -> Tensor', "", "", "composite"),
+    ),
     "logical_and": (
         ("default", "logical_and", 'logical_and(Tensor self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("out", "logical_and", 'logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
@@ -1672,6 +2141,13 @@ OVERLOADS = {
         ("default", "logsumexp", 'logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor', "reduction", "", "kernel"),
         ("out", "logsumexp", 'logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)', "out reduction", "", "kernel"),
     ),
+    "lstm": (
+        ("input", "lstm_input", 'lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+        ("data", "lstm_data", 'lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+    ),
+    "lstm_cell": (
+        ("default", "lstm_cell", 'lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)', "", "", "composite"),
+    ),
     "lt": (
         ("Tensor", "lt_Tensor", 'lt.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar", "lt_Tensor", 'lt.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
@@ -1681,6 +2157,14 @@ OVERLOADS = {
     "lt_": (
         ("Tensor", "lt__Tensor", 'lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
         ("Scalar", "lt__Tensor", 'lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+    ),
+    "lu_solve": (
+        ("default", "lu_solve", 'lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor', "", "", "composite"),
+        ("out", "lu_solve", 'lu_solve.out(Tensor self, Tensor LU_data, Tensor LU_pivots, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "lu_unpack": (
+        ("default", "lu_unpack", 'lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)', "", "", "kernel"),
+        ("out", "lu_unpack", 'lu_unpack.out(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
     ),
     "mH": (
         ("default", "mH", 'mH(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
@@ -1721,6 +2205,16 @@ OVERLOADS = {
     ),
     "matrix_H": (
         ("default", "matrix_H", 'matrix_H(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
+    ),
+    "matrix_exp": (
+        ("default", "matrix_exp", 'matrix_exp(Tensor self) -> Tensor', "", "", "composite"),
+    ),
+    "matrix_exp_backward": (
+        ("default", "matrix_exp_backward", 'matrix_exp_backward(Tensor self, Tensor grad) -> Tensor', "", "", "composite"),
+    ),
+    "matrix_power": (
+        ("default", "matrix_power", 'matrix_power(Tensor self, int n) -> Tensor', "", "", "composite"),
+        ("out", "matrix_power", 'matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
     ),
     "max": (
         ("other", "max_other", 'max.other(Tensor self, Tensor other) -> Tensor', "", "", "composite"),
@@ -1801,6 +2295,12 @@ OVERLOADS = {
     ),
     "mish_backward": (
         ("default", "mish_backward", 'mish_backward(Tensor grad_output, Tensor self) -> Tensor', "", "", "kernel"),
+    ),
+    "mkldnn_rnn_layer": (
+        ("default", "mkldnn_rnn_layer", 'mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "mkldnn_rnn_layer_backward": (
+        ("default", "mkldnn_rnn_layer_backward", 'mkldnn_rnn_layer_backward(Tensor input, Tensor weight1, Tensor weight2, Tensor weight3, Tensor weight4, Tensor hx_, Tensor cx_tmp, Tensor output, Tensor hy_, Tensor cy_, Tensor? grad_output, Tensor? grad_hy, Tensor? grad_cy, bool reverse, int mode, int hidden_size, int num_layers, bool has_biases, bool train, bool bidirectional, int[] batch_sizes, bool batch_first, Tensor workspace) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
     ),
     "mm": (
         ("default", "mm", 'mm(Tensor self, Tensor mat2) -> Tensor', "core", "", "kernel"),
@@ -1916,8 +2416,8 @@ OVERLOADS = {
         ("out", "narrow_copy", 'narrow_copy.out(Tensor self, int dim, int start, int length, *, Tensor(a!) out) -> Tensor(a!)', "out view_copy", "", "kernel"),
     ),
     "native_batch_norm": (
-        ("default", "native_batch_norm", 'native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
-        ("out", "native_batch_norm", 'native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),
+        ("default", "native_batch_norm", 'native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)', "maybe_aliasing_or_mutating", "", "kernel"),
+        ("out", "native_batch_norm", 'native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "maybe_aliasing_or_mutating out", "", "kernel"),
     ),
     "native_batch_norm_backward": (
         ("default", "native_batch_norm_backward", 'native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
@@ -2031,6 +2531,9 @@ OVERLOADS = {
         ("ScalarOpt_dim_dtype_out", "norm_ScalarOpt_dim_dtype", 'norm.ScalarOpt_dim_dtype_out(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)', "out reduction", "", "kernel"),
         ("ScalarOpt_dim_out", "norm_ScalarOpt_dim", 'norm.ScalarOpt_dim_out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)', "out reduction", "", "kernel"),
     ),
+    "norm_except_dim": (
+        ("default", "norm_except_dim", 'norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor', "", "", "composite"),
+    ),
     "normal": (
         ("Tensor_float", "normal_Tensor_float", 'normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
         ("float_Tensor", "normal_float_Tensor", 'normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
@@ -2054,6 +2557,12 @@ OVERLOADS = {
         ("Tensor", "not_equal__Tensor", 'not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
         ("Scalar", "not_equal__Tensor", 'not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
+    "nuclear_norm": (
+        ("default", "nuclear_norm", 'nuclear_norm(Tensor self, bool keepdim=False) -> Tensor', "", "", "composite"),
+        ("dim", "nuclear_norm_dim", 'nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor', "", "", "composite"),
+        ("out", "nuclear_norm", 'nuclear_norm.out(Tensor self, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+        ("dim_out", "nuclear_norm_dim", 'nuclear_norm.dim_out(Tensor self, int[2] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
     "numpy_T": (
         ("default", "numpy_T", 'numpy_T(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
     ),
@@ -2067,12 +2576,26 @@ OVERLOADS = {
     "ones_like": (
         ("default", "ones_like", 'ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor', "", "", "kernel"),
     ),
+    "orgqr": (
+        ("default", "orgqr", 'orgqr(Tensor self, Tensor input2) -> Tensor', "", "", "composite"),
+        ("out", "orgqr", 'orgqr.out(Tensor self, Tensor input2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
+    ),
+    "ormqr": (
+        ("default", "ormqr", 'ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor', "", "", "kernel"),
+        ("out", "ormqr", 'ormqr.out(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "outer": (
         ("default", "outer", 'outer(Tensor self, Tensor vec2) -> Tensor', "", "", "composite"),
         ("out", "outer", 'outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
     ),
+    "pad_sequence": (
+        ("default", "pad_sequence", 'pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str padding_side="right") -> Tensor', "", "", "composite"),
+    ),
     "pairwise_distance": (
         ("default", "pairwise_distance", 'pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor', "", "", "composite"),
+    ),
+    "pdist": (
+        ("default", "pdist", 'pdist(Tensor self, float p=2) -> Tensor', "", "", "composite"),
     ),
     "permute": (
         ("default", "permute", 'permute(Tensor(a) self, int[] dims) -> Tensor(a)', "", "", "kernel"),
@@ -2080,6 +2603,9 @@ OVERLOADS = {
     "permute_copy": (
         ("default", "permute_copy", 'permute_copy(Tensor self, int[] dims) -> Tensor', "", "", "kernel"),
         ("out", "permute_copy", 'permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "pinverse": (
+        ("default", "pinverse", 'pinverse(Tensor self, float rcond=1e-15) -> Tensor', "", "", "composite"),
     ),
     "pixel_shuffle": (
         ("default", "pixel_shuffle", 'pixel_shuffle(Tensor self, int upscale_factor) -> Tensor', "", "", "kernel"),
@@ -2136,6 +2662,10 @@ OVERLOADS = {
     ),
     "put_": (
         ("default", "put_", 'put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)', "inplace", "", "kernel"),
+    ),
+    "qr": (
+        ("default", "qr", 'qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)', "", "", "composite"),
+        ("out", "qr", 'qr.out(Tensor self, bool some=True, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
     ),
     "quantile": (
         ("default", "quantile", "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", "reduction", "", "composite"),
@@ -2218,6 +2748,27 @@ OVERLOADS = {
     "reciprocal_": (
         ("default", "reciprocal_", 'reciprocal_(Tensor(a!) self) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
+    "reflection_pad1d": (
+        ("default", "reflection_pad1d", 'reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor', "", "", "kernel"),
+        ("out", "reflection_pad1d", 'reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "reflection_pad1d_backward": (
+        ("default", "reflection_pad1d_backward", 'reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor', "", "", "kernel"),
+    ),
+    "reflection_pad2d": (
+        ("default", "reflection_pad2d", 'reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor', "", "", "kernel"),
+        ("out", "reflection_pad2d", 'reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "reflection_pad2d_backward": (
+        ("default", "reflection_pad2d_backward", 'reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor', "", "", "kernel"),
+    ),
+    "reflection_pad3d": (
+        ("default", "reflection_pad3d", 'reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor', "", "", "kernel"),
+        ("out", "reflection_pad3d", 'reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "reflection_pad3d_backward": (
+        ("default", "reflection_pad3d_backward", 'reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor', "", "", "kernel"),
+    ),
     "relu": (
         ("default", "relu", 'relu(Tensor self) -> Tensor', "core pointwise", "", "kernel"),
         ("out", "relu", 'relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
@@ -2259,6 +2810,27 @@ OVERLOADS = {
         ("self_Tensor", "repeat_interleave_self_Tensor", 'repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor', "", "", "composite"),
         ("self_int", "repeat_interleave_self_int", 'repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor', "", "", "composite"),
     ),
+    "replication_pad1d": (
+        ("default", "replication_pad1d", 'replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor', "", "", "kernel"),
+        ("out", "replication_pad1d", 'replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "replication_pad1d_backward": (
+        ("default", "replication_pad1d_backward", 'replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor', "", "", "kernel"),
+    ),
+    "replication_pad2d": (
+        ("default", "replication_pad2d", 'replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor', "", "", "kernel"),
+        ("out", "replication_pad2d", 'replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "replication_pad2d_backward": (
+        ("default", "replication_pad2d_backward", 'replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor', "", "", "kernel"),
+    ),
+    "replication_pad3d": (
+        ("default", "replication_pad3d", 'replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor', "", "", "kernel"),
+        ("out", "replication_pad3d", 'replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "replication_pad3d_backward": (
+        ("default", "replication_pad3d_backward", 'replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor', "", "", "kernel"),
+    ),
     "reshape": (
         ("default", "reshape", 'reshape(Tensor(a) self, int[] shape) -> Tensor(a)', "", "", "composite"),
     ),
@@ -2279,6 +2851,20 @@ OVERLOADS = {
     ),
     "rms_norm": (
         ("default", "rms_norm", 'rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor', "", "", "composite"),
+    ),
+    "rnn_relu": (
+        ("input", "rnn_relu_input", 'rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+        ("data", "rnn_relu_data", 'rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+    ),
+    "rnn_relu_cell": (
+        ("default", "rnn_relu_cell", 'rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor', "", "", "composite"),
+    ),
+    "rnn_tanh": (
+        ("input", "rnn_tanh_input", 'rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+        ("data", "rnn_tanh_data", 'rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
+    ),
+    "rnn_tanh_cell": (
+        ("default", "rnn_tanh_cell", 'rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor', "", "", "composite"),
     ),
     "roll": (
         ("default", "roll", 'roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor', "", "", "kernel"),
@@ -2332,6 +2918,9 @@ OVERLOADS = {
     ),
     "scalar_tensor": (
         ("default", "scalar_tensor", 'scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
+    ),
+    "scaled_dot_product_attention": (
+        ("default", "scaled_dot_product_attention", 'scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor', "nondeterministic_seeded", "", "composite"),
     ),
     "scatter": (
         ("src", "scatter_src", 'scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor', "", "", "kernel"),
@@ -2470,6 +3059,10 @@ OVERLOADS = {
     "slice_scatter": (
         ("default", "slice_scatter", 'slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor', "", "", "kernel"),
         ("out", "slice_scatter", 'slice_scatter.out(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "slogdet": (
+        ("default", "slogdet", 'slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)', "", "", "composite"),
+        ("out", "slogdet", 'slogdet.out(Tensor self, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "composite"),
     ),
     "smooth_l1_loss": (
         ("default", "smooth_l1_loss", 'smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor', "", "", "kernel"),
@@ -2854,6 +3447,9 @@ OVERLOADS = {
         ("correction", "std_mean_correction", 'std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)', "reduction", "", "kernel"),
         ("default", "std_mean", 'std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)', "reduction", "", "composite"),
     ),
+    "stft": (
+        ("center", "stft_center", 'stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor', "", "", "composite"),
+    ),
     "sub": (
         ("Tensor", "sub_Tensor", 'sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor', "pointwise", "self other", "kernel"),
         ("Scalar", "sub_Scalar", 'sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor', "pointwise", "", "kernel"),
@@ -2881,6 +3477,10 @@ OVERLOADS = {
     ),
     "sum_to_size": (
         ("default", "sum_to_size", 'sum_to_size(Tensor self, int[] size) -> Tensor', "", "", "composite"),
+    ),
+    "svd": (
+        ("default", "svd", 'svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)', "", "", "composite"),
+        ("out", "svd", 'svd.out(Tensor self, bool some=True, bool compute_uv=True, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "composite"),
     ),
     "swapaxes": (
         ("default", "swapaxes", 'swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)', "", "", "composite"),
@@ -2984,6 +3584,10 @@ OVERLOADS = {
         ("x", "trapz_x", 'trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor', "", "", "composite"),
         ("dx", "trapz_dx", 'trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor', "", "", "composite"),
     ),
+    "triangular_solve": (
+        ("default", "triangular_solve", 'triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)', "", "", "kernel"),
+        ("out", "triangular_solve", 'triangular_solve.out(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "out", "", "kernel"),
+    ),
     "tril": (
         ("default", "tril", 'tril(Tensor self, int diagonal=0) -> Tensor', "", "", "kernel"),
         ("out", "tril", 'tril.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
@@ -3077,6 +3681,62 @@ OVERLOADS = {
     "unsqueeze_copy": (
         ("default", "unsqueeze_copy", 'unsqueeze_copy(Tensor self, int dim) -> Tensor', "", "", "kernel"),
         ("out", "unsqueeze_copy", 'unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_bicubic2d": (
+        ("vec", "upsample_bicubic2d_vec", 'upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_bicubic2d", 'upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_bicubic2d", 'upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_bicubic2d_backward": (
+        ("default", "upsample_bicubic2d_backward", 'upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_bilinear2d": (
+        ("vec", "upsample_bilinear2d_vec", 'upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_bilinear2d", 'upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_bilinear2d", 'upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_bilinear2d_backward": (
+        ("default", "upsample_bilinear2d_backward", 'upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_linear1d": (
+        ("vec", "upsample_linear1d_vec", 'upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_linear1d", 'upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_linear1d", 'upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_linear1d_backward": (
+        ("default", "upsample_linear1d_backward", 'upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_nearest1d": (
+        ("vec", "upsample_nearest1d_vec", 'upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_nearest1d", 'upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_nearest1d", 'upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_nearest1d_backward": (
+        ("default", "upsample_nearest1d_backward", 'upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_nearest2d": (
+        ("vec", "upsample_nearest2d_vec", 'upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_nearest2d", 'upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_nearest2d", 'upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_nearest2d_backward": (
+        ("default", "upsample_nearest2d_backward", 'upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_nearest3d": (
+        ("vec", "upsample_nearest3d_vec", 'upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_nearest3d", 'upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_nearest3d", 'upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_nearest3d_backward": (
+        ("default", "upsample_nearest3d_backward", 'upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+    ),
+    "upsample_trilinear3d": (
+        ("vec", "upsample_trilinear3d_vec", 'upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor', "", "", "composite"),
+        ("default", "upsample_trilinear3d", 'upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
+        ("out", "upsample_trilinear3d", 'upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "upsample_trilinear3d_backward": (
+        ("default", "upsample_trilinear3d_backward", 'upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor', "", "", "kernel"),
     ),
     "value_selecting_reduction_backward": (
         ("default", "value_selecting_reduction_backward", 'value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor', "", "", "kernel"),

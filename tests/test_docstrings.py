@@ -70,12 +70,30 @@ KNOWN = {
 INHERITED = {"forward", "extra_repr", "get_lr", "step"}
 
 
+def imported(path, name):
+    """The object that a file of the library defines under a dotted name."""
+    module = path.relative_to(LIBRARY.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    return reduce(getattr, name.split("."), import_module(module))
+
+
 def docstring(path, name, node):
     """The docstring as users read it; some families share text, which decorators fill in."""
     if not {"nn", "signal"} & {*path.parts}:
         return ast.get_docstring(node) or ""
-    module = path.relative_to(LIBRARY.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
-    return getattr(reduce(getattr, name.split("."), import_module(module)), "__doc__", None) or ""
+    return getattr(imported(path, name), "__doc__", None) or ""
+
+
+def unnamed(text, arguments):
+    """The arguments that a docstring does not name."""
+    return [a for a in arguments if a not in KNOWN and not a.startswith("_") and not re.search(rf"\b{a}\b", text)]
+
+
+def made(path, node):
+    """(name, function) if a statement of a module assigns a public function that another function makes."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for name in [t.id for t in targets if isinstance(t, ast.Name) and not t.id.startswith("_")]:
+        if isinstance(node.value, ast.Call) and inspect.isfunction(function := imported(path, name)):
+            yield name, function
 
 
 def undocumented(path, body, prefix="", owner=None):
@@ -83,29 +101,37 @@ def undocumented(path, body, prefix="", owner=None):
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from undocumented(path, node.body, f"{prefix}{node.name}.", node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and owner is None:
+            for name, function in made(path, node):
+                if name.endswith("_with_indices"):  # it refers to the function without
+                    continue
+                missing = unnamed(function.__doc__ or "", inspect.signature(function).parameters)
+                if missing or not function.__doc__:
+                    yield name, missing if function.__doc__ else None
         elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
             decorators = " ".join(map(ast.unparse, node.decorator_list))
             if node.name in INHERITED | INTERNAL or re.search(r"overload|setter|deleter", decorators):
                 continue
-            if node.name.endswith("_with_indices"):  # it refers to the function without
+            if node.name.endswith("_with_indices"):
                 continue
             text = docstring(path, prefix + node.name, node)
             if node.name == "__init__":
                 text += docstring(path, prefix.rstrip("."), owner)
-            if not text:
-                yield prefix + node.name, None
-                continue
             arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            missing = [
-                a for a in arguments if a not in KNOWN and not a.startswith("_") and not re.search(rf"\b{a}\b", text)
-            ]
-            if missing:
-                yield prefix + node.name, missing
+            if not text or unnamed(text, arguments):
+                yield prefix + node.name, unnamed(text, arguments) if text else None
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
 def test_docstrings_name_every_argument(path):
     assert not list(undocumented(path, ast.parse(path.read_text(encoding="utf-8")).body))
+
+
+def test_functions_that_others_make_are_seen():
+    path = LIBRARY / "nn" / "_functional" / "pool.py"
+    body = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.AnnAssign)]
+    names = {name for node in body for name, _ in made(path, node)}
+    assert {"max_pool1d", "adaptive_max_pool2d", "fractional_max_pool3d"} <= names
 
 
 CONTAINERS = ("Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential")

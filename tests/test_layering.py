@@ -1,10 +1,10 @@
 """Imports go down, and in no circles, those inside functions too.
 
-FLOORS lists the rooms of the library from the ground up: packages and modules directly under `gradloom`. A module may
-import from the rooms of its own floor and of those below, and neither rooms nor modules import each other in a circle.
+LAYERS lists the rooms of the library from the ground up: packages and modules directly under `gradloom`. A module may
+import from the rooms of its own layer and of those below, and neither rooms nor modules import each other in a circle.
 The one circle is CORE_CIRCLE: tensors' edges, nodes and what nodes save refer to each other.
 
-Lower floors reach higher ones in three ways, none of which is an import: operators by the late-bound
+Lower layers reach higher ones in three ways, none of which is an import: operators by the late-bound
 `gradloom.dispatch._operators`, a few functions by `gradloom.core.late`, and features (a profiler, vmap, autocast,
 dispatch modes) by what they put into the thread's state or register to answer calls. The core and what is below it may
 not name a module in a string either. Above it, a package may load its own submodules when they are asked for (PEP 562).
@@ -26,7 +26,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-FLOORS = (
+LAYERS = (
     # arrays, the values that describe them, and functions of arrays
     ("types", "memory", "kernels", "schema", "return_types", "utils._pytree", "utils._tree_spec"),
     # what a call looks at before it takes the common path
@@ -58,8 +58,8 @@ FLOORS = (
     (),
     ("tools",),
 )
-SURFACE = len(FLOORS) - 2
-# Modules that do not stand on the floor of their package.
+SURFACE = len(LAYERS) - 2
+# Modules that do not stand on the layer of their package.
 ELSEWHERE = {
     "tensors._members": "surface",
     "autograd.profiler": "surface",
@@ -129,24 +129,24 @@ def _absolute(node: ast.ImportFrom, name: str, is_package: bool) -> str:
 FOUND = [one for name, path in MODULES.items() for one in imports(name, path.read_text(), path.name == "__init__.py")]
 
 
-# --- floors ---------------------------------------------------------------------------------------------------------
+# --- layers --------------------------------------------------------------------------------------------------------
 
-_FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+_LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 
 def room(module: str) -> str:
-    """The room of a module: the longest prefix of its name (without `gradloom.`) that FLOORS or ELSEWHERE has."""
+    """The room of a module: the longest prefix of its name (without `gradloom.`) that LAYERS or ELSEWHERE has."""
     name = module.removeprefix("gradloom").removeprefix(".") or "gradloom"
     first = name.partition(".")[0]
     while name:
-        if name in ELSEWHERE or name in _FLOOR_OF:
+        if name in ELSEWHERE or name in _LAYER_OF:
             return ELSEWHERE.get(name, name)
         name = name.rpartition(".")[0]
     return first
 
 
-def floor(module: str) -> int:
-    return _FLOOR_OF.get(room(module), SURFACE)
+def layer(module: str) -> int:
+    return _LAYER_OF.get(room(module), SURFACE)
 
 
 def violations(found: Iterable[Import]) -> list[str]:
@@ -165,7 +165,7 @@ def violations(found: Iterable[Import]) -> list[str]:
             continue
         elif in_codegen != to_codegen:
             wrong.append(f"{one.importer}:{one.line} imports {one.imported}: generator and library are apart")
-        elif not in_codegen and floor(one.imported) > floor(one.importer):
+        elif not in_codegen and layer(one.imported) > layer(one.importer):
             wrong.append(f"{one.importer}:{one.line} imports {one.imported}, which is above it")
     return wrong
 
@@ -334,7 +334,7 @@ def test_a_stage_of_the_generator_imports_earlier_stages_only():
 
 
 def test_an_import_of_a_later_stage_is_caught():
-    early, late = "gradloom.codegen.reading.text", "gradloom.codegen.operators.keys"
+    early, late = "gradloom.codegen.reading.yaml_files", "gradloom.codegen.operators.keys"
     assert len(late_imports([Import(early, late, 1)])) == 1
     assert late_imports([Import(late, early, 1)]) == []
 

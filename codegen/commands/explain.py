@@ -56,11 +56,11 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports an error at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python would report an error at exit
 
 
 def _import_package(given: str | None) -> None:
-    """Import the package whose operators may be meant, so that they are registered."""
+    """Import the package of the operators that may be meant, so that they are registered."""
     here = Path.cwd()
     folder = next((f for f in (here, *here.parents) if project(f) is not None), None) if given is None else given
     if folder is not None:

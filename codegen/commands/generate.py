@@ -1,12 +1,12 @@
 """`gradloom generate`: write what changed; with --watch, again whenever a source is saved.
 
-Watching compares the times and sizes of files a few times a second; that needs no package and works on every file
-system. A burst of writes, as an editor or a checkout makes it, is waited out.
+Watching compares the times and sizes of files a few times a second, which needs no package and works on every file
+system. It waits until a burst of writes, such as by an editor or a checkout, has ended.
 
-Note [What a watch watches]
-The sources of the target are read anew every time. What this process has loaded already is not: the generator's own
-modules, and for a package the gradloom that it builds on. Once one of these is saved, every generation runs in a new
-process, which loads them as they are then, and which may fail without ending the watch.
+Note [Watched files]
+The sources of the target are read anew every time. Modules that this process has loaded are not: the generator's own,
+and for a package the gradloom that it builds on. Once one of these is saved, every generation runs in a new process,
+which loads their current state and may fail without ending the watch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from pathlib import Path
 
 from ..errors import SpecError, UsageError
 from ..operators.keys import SOURCE_FOLDERS
-from ..outputs.render import generated_files
+from ..outputs.render import generated_files, has_debug
 from ..target import FILES, PROJECT, Target, find_target, own
 from ..writing.folder import exclusive, write
-from . import add_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_root(parser)
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="also write generated/debug/: the same operators with assertions about memory, versions and gradients, "
+        "which GRADLOOM_DEBUG=1 imports; as long as the folder exists, it is kept up to date",
+    )
     parser.add_argument(
         "--watch",
         action="store_true",
@@ -39,16 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         return watch(lambda: find_target(arguments.root), generate, lambda: _generate_afresh(arguments.root))
-    generate(find_target(arguments.root))
+    generate(find_target(arguments.root), arguments.debug)
     return 0
 
 
-def generate(target: Target) -> None:
+def generate(target: Target, debug: bool = False) -> None:
     """Write the generated files of a target and report how many changed."""
     assert target.output is not None
     start = time.perf_counter()
     with exclusive(target.output):
-        files = generated_files(target)
+        files = generated_files(target, debug or has_debug(target))
         changed = write(target.output, files)
     print(f"generated {len(files)} files in {time.perf_counter() - start:.1f} s, {len(changed)} changed", flush=True)
 
@@ -59,7 +63,7 @@ def _generate_afresh(root: Path | None) -> None:
     subprocess.run([sys.executable, "-m", __package__.partition(".commands")[0], "generate", *given])
 
 
-INTERVAL = 0.2  # seconds between two looks, and for which files must be unchanged before they are read
+INTERVAL = 0.2  # seconds between two looks; files must be unchanged for that long before they are read
 
 Stamps = dict[Path, tuple[int, int]]
 
@@ -113,7 +117,7 @@ def sources(target: Target) -> Stamps:
     assert target.source is not None
     paths = [target.path(name) for name in FILES] + _source_files(target.source)
     if target.is_own:
-        paths += target.source.glob("*.py")  # the stubs leave out what these declare by hand
+        paths += target.source.glob("*.py")  # the stubs omit names that these files declare by hand
     return _stamps(paths)
 
 
@@ -139,7 +143,7 @@ def _stamps(paths: Iterable[Path]) -> Stamps:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:  # removed or being replaced: a change, too
+        except OSError:  # removed or being replaced: counts as a change
             continue
         found[path] = status.st_mtime_ns, status.st_size
     return found
@@ -155,7 +159,7 @@ def _after(target: Target, interval: float) -> Stamps:
 
 
 def _found(find: Callable[[], Target], target: Target) -> Target:
-    """Return the current target; the old one while its project file is wrong, which `generate` has reported."""
+    """Return the current target; the old one while its project file is wrong, which `generate` reports."""
     try:
         return find()
     except UsageError:

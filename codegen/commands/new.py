@@ -1,7 +1,7 @@
 """`gradloom new`: make the project of a new package of operators.
 
 The files are the templates in templates/new/, whose folders are the project's; `PACKAGE` in a path stands for the name.
-A project appears whole or not at all.
+Either the whole project is made, or nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RESERVED = frozenset(
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a package. Raises UsageError with a name to choose instead."""
+    """Refuse an invalid name for a package. Raises UsageError with a name to choose instead."""
     if not _NAME.fullmatch(name):
         better = re.sub(r"\W+", "_", name).strip("_").lower()
         better = better if _NAME.fullmatch(better) else "myops"

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from ..errors import UsageError
-from . import add_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR_OR_NAME",
         help="a package of operators: the folder of its project, or its name if it is installed",
     )
-    add_root(parser)
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument(
         "--fast",

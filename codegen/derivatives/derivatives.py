@@ -1,4 +1,4 @@
-"""Load derivatives.yaml: how operators differentiate, joined to the operators of native_functions.yaml.
+"""Load derivatives.yaml, and join the derivatives to the operators of native_functions.yaml.
 
     functions = native_functions.load("native_functions.yaml")
     derivatives = load("derivatives.yaml", functions)
@@ -22,8 +22,7 @@ from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.names import Resolved
 from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
 from ..operators.native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
-from ..reading.text import Entry, Text
-from ..reading.yaml_files import load_entries
+from ..reading.yaml_files import Entry, Text, load_entries
 from ..schema import FunctionSchema
 from ..target import OPERATORS
 from .entries import DEFAULT, NAME, OVERRIDE, Section, check_styles, derivative_key, find_outputs, sections, styled_uses
@@ -34,8 +33,8 @@ from .model import DifferentiabilityInfo, DifferentiableFunction
 class Derivatives:
     """All operators with their derivatives. `infos` has all nodes, `entries` the file's entries by full name.
 
-    Iteration gives a DifferentiableFunction for each operator and derived variant, in the order of
-    native_functions.yaml; `[]` and `in` go by full name.
+    Iteration yields a DifferentiableFunction for each operator and derived variant, in the order of
+    native_functions.yaml; `[]` and `in` take full names.
     """
 
     def __init__(
@@ -65,14 +64,14 @@ def load(
     path: str | os.PathLike[str], functions: NativeFunctions, *, shown: str | None = None, package: Path | None = None
 ) -> Derivatives:
     """Load the derivatives of a YAML file, which errors name as `shown`, and join them to the operators; `package`
-    holds formulas/. Raises SpecError, or SpecErrors where several things are wrong."""
+    holds formulas/. Raises SpecError, or SpecErrors for several errors."""
     package = package_folder(path) if package is None else package
     callables = callables_of(functions, find_helpers(package / "formulas", "src/gradloom/formulas"))
     return analyse_entries(load_entries(path, shown), functions, callables)
 
 
 def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
-    """Return what formulas may call of a package: its helpers and its operators, in the module that code calls
+    """Return what formulas may call of a package: its helpers, and its operators, which code finds in the module
     `home`."""
     infixes = {}
     for f in functions:
@@ -126,7 +125,7 @@ class _Loader:
         return join(self.functions, infos, self.home)
 
     def schema(self, entry: Entry) -> FunctionSchema:
-        """Return the schema of an entry's operator; both files must spell it alike."""
+        """Return the schema of an entry's operator; refuse one that is spelled differently in the two files."""
         text = entry.get(NAME)
         if not isinstance(text, Text) or not text.value.strip():
             hint = "write `- name: <schema>`, as in native_functions.yaml"
@@ -208,14 +207,13 @@ class _Loader:
 
 
 def node_stem(schema: FunctionSchema) -> str:
-    """Return `MulBackward` for `mul.Tensor` and `mul_`: words capitalized, a final `Forward` dropped."""
+    """Return `MulBackward` for `mul.Tensor` and `mul_`: words are capitalised, a final `Forward` is dropped."""
     words = "".join(word.title() for word in schema.name.base.split("_"))
     return f"{words}Backward".replace("ForwardBackward", "Backward")
 
 
 def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
-    """Analyse one section of an entry; the node is not named yet. Raises SpecError for the first thing that is wrong in
-    it."""
+    """Analyse one section of an entry, whose node is not named yet. Raises SpecError for its first error."""
     formulas = parse_lines(section.inputs)
     uses = styled_uses(formulas, schema)
     outputs = find_outputs(section, schema, uses, callables)
@@ -300,8 +298,7 @@ def join(
 
 
 def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) -> DifferentiabilityInfo:
-    """Return the info of a view's copy variant, which has a node class of its own: `ExpandBackward0_copy` in
-    PyTorch."""
+    """Return the info of a view's copy variant, which has its own node class: `ExpandBackward0_copy` in PyTorch."""
     linear = linear_call(schema, [i.name for i in info.inputs], home)
     forward = tuple(replace(f, formula=linear) if f.kind == LINEAR else f for f in info.forward)
     node = info.node and f"{info.node}_copy"
@@ -322,12 +319,11 @@ def _strategy(function: NativeFunction, schema: FunctionSchema, infos: Mapping[s
     return "not_differentiable" if never else "not_implemented"
 
 
-_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool")
+_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool", "no_integer_quotient")
 
 
 def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:
-    """Return what operators of one tensor are on a real floating array, by name: `xp.cos`, or '' for the array
-    itself."""
+    """Return operators of one tensor with their forms on real floating arrays: `xp.cos`, or '' for the array itself."""
     groups: dict[str, list[NativeFunction]] = {}
     for function in functions:
         groups.setdefault(function.schema.name.name, []).append(function)

@@ -11,9 +11,9 @@
     Default: {...}
 
 Note [Gradient styles]
-Formulas call gradients `grad` (there is one), `grads[i]` or `grad_<output>`; one entry uses one style. An operator with
-several outputs whose formulas say `grad` differentiates its first output only, unless `output_differentiability` says
-otherwise: that is how `(values, indices)` operators are written.
+Formulas call gradients `grad` (if there is one), `grads[i]` or `grad_<output>`; one entry uses one style. If an
+operator has several outputs and its formulas use `grad`, only the first output is differentiable, unless
+`output_differentiability` says otherwise. Operators that return `(values, indices)` are written so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..language.formula import Formula, FormulaError, parse
 from ..language.names import resolve
 from ..language.saving import write_forward
 from ..language.scope import Callables, Kind, Role, Scope, Variable, kind_of_type
-from ..reading.text import Entry, Node, Text, TextList
+from ..reading.yaml_files import Entry, Node, Text, TextList
 from ..schema import FunctionSchema
 from .model import Output
 
@@ -71,7 +71,7 @@ DISPATCH_KEYS = (DEFAULT, *(f"Autograd{backend}" for backend in _BACKENDS))
 
 @dataclass(frozen=True, slots=True)
 class FormulaLine:
-    """A key that holds a formula: the names in it and the formula's text. `of` has the names as strings."""
+    """A key that holds a formula: the names in it, and the formula's text. `of` has the names as strings."""
 
     names: tuple[Text, ...]
     text: Text
@@ -86,7 +86,7 @@ class FormulaLine:
         return self.text.value.strip()
 
     def parse(self) -> Formula:
-        """Parse the formula. Raises SpecError at the word that is outside of the formula language."""
+        """Parse the formula. Raises SpecError at the word outside of the formula language."""
         try:
             return parse(self.text.value)
         except FormulaError as error:
@@ -98,20 +98,20 @@ class FormulaLine:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What an entry gives for one dispatch key."""
+    """The content of an entry for one dispatch key."""
 
     dispatch_key: str
-    # inputs, outputs: the formulas of either direction, in the order of the file
+    # inputs, outputs: the backward and the forward formulas, in the order of the file
     inputs: tuple[FormulaLine, ...]
     outputs: tuple[FormulaLine, ...]
     differentiability: Node | None  # the value of `output_differentiability`, or None
     node: Text | None  # the value of `node`, or None
-    place: Text  # the text to which errors about the section as a whole belong
+    place: Text  # the text for errors about the whole section
 
 
 def return_names(schema: FunctionSchema) -> tuple[str, ...]:
-    """Return the outputs' names in formulas: the schema's, else `result`, or `result0`, `result1` ... for several. An
-    operator that writes to its arguments returns those; they are results like others here."""
+    """Return the outputs' names in formulas: the schema's, else `result`, or `result0`, `result1` ... for several. The
+    arguments that an in-place operator returns count as results."""
     count = len(schema.returns)
     fallback = ["result"] if count == 1 else [f"result{i}" for i in range(count)]
     return tuple(r.name or f for r, f in zip(schema.returns, fallback, strict=True))
@@ -184,7 +184,7 @@ def _node_name(key: Text, value: Node) -> Text:
 
 
 def _is_non_differentiable(value: Node) -> bool:
-    """Return whether a value is `non_differentiable`, which an argument of any type may be."""
+    """Return whether a value is `non_differentiable`, which an argument of any type may have."""
     return isinstance(value, Text) and value.value.strip() == NON_DIFFERENTIABLE
 
 
@@ -215,7 +215,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
 
 
 def _result_hint(word: str, returns: tuple[str, ...]) -> str:
-    """Return the hint for `result` where outputs are named or several, or for `result0` where there is only one."""
+    """Return the hint for `result` if outputs are named or several, or for `result0` if there is only one."""
     if not word.startswith("result") or not returns:
         return ""
     digits = word.removeprefix("result")
@@ -317,7 +317,7 @@ def _example(outputs: tuple[Output, ...]) -> str:
 
 
 def _other_outputs(outputs: tuple[Output, ...]) -> dict[str, str]:
-    """Return hints for `result`, `result1` and so on where the outputs have other names."""
+    """Return hints for `result`, `result1` and so on if the outputs have other names."""
     names = [o.name for o in outputs]
     wrong = {f"result{i}": f"write `{name}`" for i, name in enumerate(names)}
     wrong["result"] = (
@@ -333,7 +333,7 @@ def _other_outputs(outputs: tuple[Output, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class StyledUse:
-    """A use of a gradient in a formula: its style and its place."""
+    """A use of a gradient in a formula: its style and its position."""
 
     style: str
     line: FormulaLine
@@ -360,7 +360,7 @@ def styled_uses(formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema)
 
 
 def check_styles(uses: Sequence[StyledUse], outputs: Iterable[Output]) -> None:
-    """Refuse mixed styles, and `grad` where it is ambiguous. Raises SpecError at the first use that does not fit."""
+    """Refuse mixed styles, and an ambiguous `grad`. Raises SpecError at the first use that does not fit."""
     differentiable = [o for o in outputs if o.is_differentiable]
     for use in uses:
         word = use.formula.source(use.node)

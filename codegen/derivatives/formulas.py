@@ -32,7 +32,7 @@ _FORWARD_ONLY = ("auto_linear", "auto_element_wise")
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """The backward half of an entry. `resolved` has the analysed formula of each derivative that has one."""
+    """The backward half of an entry. `resolved` maps each derivative with a formula to the analysed formula."""
 
     inputs: tuple[DifferentiableInput, ...]
     derivatives: tuple[Derivative, ...]
@@ -41,8 +41,7 @@ class Backward:
 
 
 def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
-    """Return the reason in `not_implemented("reason")`; None if the formula is something else. Raises SpecError if
-    there is no reason in it."""
+    """Return the reason in `not_implemented("reason")`, else None. Raises SpecError if the reason is missing."""
     node = formula.tree
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NOT_IMPLEMENTED):
         return None
@@ -54,8 +53,7 @@ def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
 
 
 def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
-    """Parse the formulas of the inputs that are differentiable. Raises SpecError for a formula outside of the language,
-    or one that belongs to an output."""
+    """Parse the formulas of the differentiable inputs. Raises SpecError for an invalid one, or an output's."""
     formulas = {}
     for line in lines:
         if line.word in _FORWARD_ONLY:
@@ -69,8 +67,8 @@ def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
 def analyse_backward(
     formulas: Mapping[FormulaLine, Formula], schema: FunctionSchema, outputs: tuple[Output, ...], callables: Callables
 ) -> Backward:
-    """Analyse the formulas of all inputs. Raises SpecError for a name that is not in scope, or a formula that cannot
-    give what its key says."""
+    """Analyse the formulas of all inputs. Raises SpecError for an unknown name, or a value that does not fit its
+    key."""
     derivatives: list[Derivative] = []
     captures: list[tuple[Capture, ...]] = []
     resolved: list[Resolved | None] = []
@@ -85,6 +83,8 @@ def analyse_backward(
         try:
             names = resolve(formula, scope)
             _check_arity(line, names, schema)
+            if any(o.is_differentiable for o in outputs):  # `analyse` refuses every formula otherwise
+                _check_uses_gradient(names)
         except FormulaError as error:
             raise line.error(error) from None
         written = write_backward(names, line.of)
@@ -135,14 +135,14 @@ def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tup
 
 
 def _defined_by(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
-    """Return the gradients of which one must be defined; empty for all of them, and for an unknown number."""
+    """Return the gradients of which one must be defined; empty if any gradient will do, and for an unknown number."""
     indices = {use.index for use in uses if use.index is not None}
     everything = has_list or len(indices) == count or any(use.index is None for use in uses)
     return () if everything else tuple(sorted(indices))
 
 
 def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) -> None:
-    """Check that a formula gives as many values as its key has inputs, where the number can be seen."""
+    """Check that a formula has as many values as its key has inputs, if the number is visible."""
     names = line.of
     check_is_tensor(resolved)
     if len(names) == 1:
@@ -160,7 +160,7 @@ def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) 
 
 
 def check_is_tensor(resolved: Resolved) -> None:
-    """Refuse a formula that gives a number or a shape, such as `0`."""
+    """Refuse a formula whose value is a number or a shape, such as `0`."""
     tree = resolved.formula.tree
     kind = resolved.kinds[tree]
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str | type(...)):
@@ -170,6 +170,30 @@ def check_is_tensor(resolved: Resolved) -> None:
         raise resolved.formula.error(tree, f"the formula gives {kind.value}", hint)
 
 
+# What a formula may give whatever the gradients are.
+_ZEROS = ("zeros", "zeros_like", "new_zeros")
+
+
+def _check_uses_gradient(resolved: Resolved) -> None:
+    """Refuse a value of a formula that does not depend on a gradient and is not zero. A test for None is no use."""
+    used = {use.node for use in resolved.gradients if use.how != "tested"}
+    pending = [resolved.formula.tree]
+    while pending:
+        match pending.pop():
+            case ast.IfExp(body=body, orelse=orelse):
+                pending += (orelse, body)
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                pending += reversed(items)
+            case ast.Constant(value=None):
+                pass
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _ZEROS:
+                pass
+            case node if used.isdisjoint(ast.walk(node)):
+                hint = "it is linear in the gradient, as `grad * 2`"
+                hint += "; else write `zeros_like(self)`, `not_implemented(...)` or `non_differentiable`"
+                raise resolved.formula.error(node, "the formula uses no gradient", hint)
+
+
 def _tuple_in(node: ast.expr) -> ast.Tuple | None:
     if isinstance(node, ast.IfExp):
         return _tuple_in(node.body) or _tuple_in(node.orelse)
@@ -177,7 +201,7 @@ def _tuple_in(node: ast.expr) -> ast.Tuple | None:
 
 
 def _results(node: ast.expr, resolved: Resolved) -> list[tuple[ast.expr, int]]:
-    """Return the expressions that a formula may evaluate to, with the number of values where it can be seen."""
+    """Return the expressions that a formula may evaluate to, with the number of values if it is visible."""
     if isinstance(node, ast.IfExp):
         return _results(node.body, resolved) + _results(node.orelse, resolved)
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -195,7 +219,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _inputs(schema: FunctionSchema, derivatives: Sequence[Derivative]) -> tuple[DifferentiableInput, ...]:
-    """Return the inputs that have a formula, in the order of the schema, with the number of their first edge."""
+    """Return the inputs with a formula, in the order of the schema, with the number of their first edge."""
     of = {name: (i, d) for i, d in enumerate(derivatives) for name in d.inputs}
     found = []
     number, sizes = 0, list[str]()
@@ -223,7 +247,7 @@ def _saved(
     captures: Sequence[tuple[Capture, ...]],
     outputs: tuple[Output, ...],
 ) -> tuple[SavedAttribute, ...]:
-    """Return the node's fields, each once: what any formula takes. Inputs come first, in the order of the schema."""
+    """Return the node's fields: all captures of the formulas, each once. Inputs come first, in schema order."""
     merged: dict[str, list[tuple[Derivative, Capture]]] = {}
     for derivative, taken in zip(derivatives, captures, strict=True):
         for capture in taken:
@@ -260,8 +284,8 @@ def _field(
 
 
 def _condition(uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]) -> str | None:
-    """Return the condition for saving a tensor: an input whose formulas use it needs a gradient. None where that is
-    whenever the node exists. A list needs one if any of its elements does."""
+    """Return the condition for saving a tensor: an input whose formulas use it needs a gradient. None if that holds
+    whenever the node exists. A list needs a gradient if any of its elements does."""
     users = {name for derivative, capture in uses if capture.condition is None for name in derivative.inputs}
     if users >= {i.name for i in inputs}:
         return None
@@ -287,7 +311,7 @@ def linear_call(schema: FunctionSchema, inputs: Collection[str], home: str) -> s
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The forward half of an entry; `resolved` has the explicit formulas and those that others were derived from."""
+    """The forward half of an entry; `resolved` has the explicit formulas and the sources of derived ones."""
 
     derivatives: tuple[ForwardDerivative, ...]
     resolved: tuple[Resolved, ...]
@@ -304,7 +328,7 @@ class ForwardAnalysis:
         self.resolved: list[Resolved] = []
 
     def analyse(self, lines: Sequence[FormulaLine]) -> Forward:
-        """Analyse all formulas. Raises SpecError for one that is wrong or cannot be derived."""
+        """Analyse all formulas. Raises SpecError for an invalid one, or one that cannot be derived."""
         found = tuple(self.derivative(line) for line in lines)
         return Forward(found, tuple(self.resolved))
 
@@ -430,8 +454,7 @@ class ForwardAnalysis:
         return len(line.of) == 1 and self.outputs[index].is_list
 
     def tangents(self, inputs: Sequence[DifferentiableInput]) -> tuple[Tangent, ...]:
-        """Return the tangents of some inputs. A lone one is defined when its formula runs; of several, some may not
-        be."""
+        """Return the tangents of some inputs. A single one is defined when its formula runs; several need not be."""
         several = len(inputs) > 1
         return tuple(Tangent(i.name, i.is_list, i.is_optional, several or i.is_list) for i in inputs)
 

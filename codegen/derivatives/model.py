@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from ..language.saving import OnArrays, needs
 from ..operators.native_functions import NativeFunction, Variant
-from ..reading.text import Text
+from ..reading.yaml_files import Text
 from ..schema import FunctionSchema, Type
 
 
@@ -31,8 +31,8 @@ class DifferentiableInput:
     type: Type
     edge: str  # the expression for the number of its first edge: `0`, or `tensors_size_ + 1` after a list
     size: str | None  # the saved field with the number of its elements, for a list; else None
-    derivative: int  # the position in `DifferentiabilityInfo.derivatives` of what computes its gradient
-    # which of the results of that formula is its gradient, when the formula gives several; else None
+    derivative: int  # the position of its formula in `DifferentiabilityInfo.derivatives`
+    # the position of its gradient among the results of that formula, if there are several; else None
     position: int | None
 
     @property
@@ -45,7 +45,7 @@ class DifferentiableInput:
 
     @property
     def needs(self) -> str:
-        """The wrapper's name for "this input needs a gradient"."""
+        """The wrapper's variable for "this input needs a gradient"."""
         return needs(self.name)
 
 
@@ -56,9 +56,9 @@ class Output:
     name: str  # `result`, `result1` or the schema's name
     index: int  # its position among the returns
     type: Type
-    # its number among the differentiable outputs (of the first element, for a list); None if it is not differentiable
+    # its number among the differentiable outputs (that of the first element, for a list); None if not differentiable
     output_nr: int | None
-    condition: str | None = None  # an expression over the arguments under which it is differentiable; None if always
+    condition: str | None = None  # a condition on the arguments under which it is differentiable; None for always
 
     @property
     def is_differentiable(self) -> bool:
@@ -71,16 +71,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SavedAttribute:
-    """A field of a node, with what the formulas need from the forward pass."""
+    """A field of a node: a value from the forward pass that its formulas need."""
 
     name: str  # of the field, and of the variable in the formulas
     of: str  # the argument or return that it is taken from
-    kind: str  # 'tensor' or 'tensor_list' (to be saved as a variable, with its version) or 'value'
-    type: Type  # the schema type of what is saved. `Tensor?` and `Tensor?[]` may be, or contain, None
-    read: str  # the expression that the wrapper evaluates, before the kernel runs or, for an output, after
-    output: Output | None = None  # the output that it is or is taken from; None for an input
-    condition: str | None = None  # the wrapper's expression for "needed", over its `needs_<input>`; None if always
-    is_public: bool = True  # whether it is shown as `_saved_<name>`
+    kind: str  # 'tensor' or 'tensor_list' (saved as a variable, with its version) or 'value'
+    type: Type  # its schema type. `Tensor?` and `Tensor?[]` may be, or contain, None
+    read: str  # the expression that the wrapper evaluates, before the kernel or, for an output, after it
+    output: Output | None = None  # the output that it is, or is taken from; None for an input
+    condition: str | None = None  # the wrapper's condition for saving it, over its `needs_<input>`; None for always
+    is_public: bool = True  # whether `_saved_<name>` shows it
     is_optional: bool = False  # whether it may be None in a formula: a `Tensor?`, or saved by `wrap_opt_if`
     clone: bool = False  # whether an in-place operator writes to it, so that a copy must be saved
 
@@ -90,13 +90,13 @@ class SavedAttribute:
 
     @property
     def output_nr(self) -> int | None:
-        """Of a differentiable tensor output, which must be saved without a reference cycle."""
+        """The number of a differentiable tensor output, which must be saved without a reference cycle; else None."""
         return self.output.output_nr if self.output is not None and self.kind != "value" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that a formula uses: `name` is what the formula calls it, `index` its output number."""
+    """A gradient that a formula uses: `name` in the formula, `index` of the output."""
 
     name: str
     index: int
@@ -106,36 +106,36 @@ class Gradient:
 class Derivative:
     """A formula of the backward direction."""
 
-    inputs: tuple[str, ...]  # the inputs whose gradients it gives; with several, it evaluates to a tuple of as many
-    formula: str  # the Python expression, over saved fields, gradients and what else is named here
-    source: str  # the expression as it stands in derivatives.yaml
-    gradients: tuple[Gradient, ...] = ()  # the gradients that it uses. If all of them are undefined, so is the result
-    # whether it uses the list `grads` as a whole (then `gradients` is empty for a list output)
+    inputs: tuple[str, ...]  # the inputs whose gradients it computes; for several, it evaluates to a tuple
+    formula: str  # the Python expression, over saved fields, gradients and the flags below
+    source: str  # the expression in derivatives.yaml
+    gradients: tuple[Gradient, ...] = ()  # the gradients that it uses; if all of them are undefined, so is the result
+    # whether it uses the whole list `grads` (then `gradients` is empty for a list output)
     uses_all_gradients: bool = False
-    # the numbers of gradients that must be zeros instead of undefined, since the formula computes with them while
-    # others may be defined
+    # the numbers of gradients that must be zeros instead of undefined: the formula computes with them while others may
+    # be defined
     materialize: tuple[int, ...] = ()
-    # the numbers of the gradients of which one must be defined, else its result is undefined and it must not be
-    # evaluated; empty where checking that any gradient is defined says enough
+    # the numbers of the gradients of which one must be defined, else the result is undefined and the formula must not
+    # be evaluated; empty if it suffices that any gradient is defined
     defined_by: tuple[int, ...] = ()
     saved: tuple[str, ...] = ()  # names of the saved fields that it uses
     not_implemented: str | None = None  # the reason, if there is no formula
     mask: bool = False  # whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`
-    retain_variables: bool = False  # whether it uses the flag of that name
-    # the formula where it stands in derivatives.yaml
+    retain_variables: bool = False  # whether it uses the flag `retain_variables`
+    # its place in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
-    on_arrays: OnArrays | None = None  # the same on arrays, where it has that form
+    on_arrays: OnArrays | None = None  # its form on arrays, if it has one
 
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
     """A tangent that a forward formula uses, as `<input>_t`."""
 
-    input: str  # the input that it belongs to
+    input: str  # the input of the tangent
     is_list: bool
     is_optional: bool
-    # whether it must be zeros if undefined, because another tangent may be defined. In a list each undefined element
-    # must. An input that is None has no tangent, and None stays
+    # whether it must be zeros if undefined, because another tangent may be defined. In a list, this applies to each
+    # element. An input that is None has no tangent and stays None
     materialize: bool
 
     @property
@@ -145,20 +145,19 @@ class Tangent:
 
 @dataclass(frozen=True, slots=True)
 class ForwardDerivative:
-    """A formula of the forward direction: the tangents of some outputs. It is evaluated after the kernel, where any of
-    its tangents is defined."""
+    """A forward formula: the tangents of some outputs. It runs after the kernel if any of its tangents is defined."""
 
-    outputs: tuple[str, ...]  # the outputs whose tangents it gives; with several, it evaluates to a tuple of as many
+    outputs: tuple[str, ...]  # the outputs whose tangents it computes; for several, it evaluates to a tuple
     formula: str  # the Python expression, over `<input>_t`, `<input>_p`, outputs and arguments
-    source: str  # the text in derivatives.yaml
+    source: str  # the expression in derivatives.yaml
     kind: str  # 'auto_linear', 'auto_element_wise' or 'explicit'
     tangents: tuple[Tangent, ...]
     primals: tuple[str, ...] = ()  # the inputs whose value the formula uses, as `<input>_p`
     results: tuple[str, ...] = ()  # the outputs that it uses
     not_implemented: str | None = None  # the reason, if there is no formula
-    # the inputs among `primals` that an in-place operator overwrites: copy them before the kernel
+    # the inputs among `primals` that an in-place operator overwrites: copied before the kernel
     keeps_original: tuple[str, ...] = ()
-    # the formula where it stands in derivatives.yaml
+    # its place in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
 
 
@@ -166,21 +165,21 @@ class ForwardDerivative:
 class DifferentiabilityInfo:
     """An analysed entry of derivatives.yaml, for one dispatch key."""
 
-    name: str  # the entry's schema, as a comment can cite it
+    name: str  # the entry's schema, for comments
     dispatch_key: str  # 'Default', or the key of a section under `dispatch:`
     schema: FunctionSchema
-    node: str | None  # the name of the node class; None where no input has a formula
+    node: str | None  # the name of the node class; None if no input has a formula
     inputs: tuple[DifferentiableInput, ...]  # the inputs with a formula, in the order of the schema
     outputs: tuple[Output, ...]  # all outputs
-    # derivatives, forward: the formulas of either direction
+    # derivatives, forward: the backward and the forward formulas
     derivatives: tuple[Derivative, ...]
     forward: tuple[ForwardDerivative, ...]
     saved: tuple[SavedAttribute, ...]  # the node's fields, inputs first
     # (module in gradloom.formulas, function) for each helper of the backward formulas
     helpers: tuple[tuple[str, str], ...] = ()
     forward_helpers: tuple[tuple[str, str], ...] = ()  # the same for the forward formulas
-    uses_operators: bool = False  # whether the backward formulas mention the module of operators
-    # the tensors that no formula and no `non_differentiable` names: none of them may require a gradient
+    uses_operators: bool = False  # whether the backward formulas use the module of operators
+    # the tensors without a formula or `non_differentiable`: none of them may require a gradient
     unnamed: tuple[str, ...] = ()
     # the entry's `name:` (or the dispatch key of its section) in derivatives.yaml
     place: Text | None = field(default=None, compare=False, repr=False)
@@ -191,8 +190,7 @@ class DifferentiabilityInfo:
 
     @property
     def single_gradient(self) -> bool:
-        """Whether there is one differentiable output, not a list: `apply` returns at once if its gradient is
-        undefined."""
+        """Return whether the only differentiable output is a tensor: `apply` returns early if its gradient is None."""
         outputs = self.differentiable_outputs
         return len(outputs) == 1 and not outputs[0].is_list
 
@@ -220,11 +218,7 @@ class DifferentiabilityInfo:
         return next((i for i in self.inputs if i.name == name), None)
 
     def for_inplace(self, schema: FunctionSchema) -> DifferentiabilityInfo:
-        """Return the info, with the same node class, of a variant that writes to its arguments.
-
-        The arguments are overwritten when backward or a forward formula reads them, so copies of their old values are
-        used. Of an argument that is written to but not returned (a buffer for backward), the new value is used.
-        """
+        """Return the info, with the same node class, of a variant that writes to its arguments."""
         returned = {r.annotation for r in schema.returns}
         written = {a.python_name for a in schema.arguments if a.is_write and a.annotation in returned}
         saved = tuple(
@@ -240,17 +234,17 @@ class DifferentiableFunction:
     """An operator, or a variant derived from it, joined to its derivative.
 
     Attributes:
-        function: the NativeFunction that it is, or is derived from.
+        function: its NativeFunction, or the one it is derived from.
         schema: its own schema.
-        variant: the Variant that it is; None for the entry itself.
-        strategy: how it differentiates:
+        variant: its Variant; None for the entry itself.
+        strategy: its way of differentiation:
             'formula'             its info has a node class;
             'composition'         it is written in terms of other operators, and its calls are recorded;
             'out'                 it writes to `out`: an error if an argument requires a gradient;
             'not_differentiable'  none of its outputs ever requires a gradient;
             'not_implemented'     there is no entry: backward raises "the derivative for '<name>' is not
                 implemented".
-        infos: by dispatch key; empty where there is no entry.
+        infos: by dispatch key; empty without an entry.
     """
 
     function: NativeFunction

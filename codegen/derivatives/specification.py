@@ -5,10 +5,10 @@
     specification.derivatives["softabs"].info
 
 Note [Packages of operators]
-Users call the operators of a package by name under gradloom.ops.<package>. Its generated code reaches them through a
-module of its own, `own`, as gradloom's operators reach each other through `ops`. A formula may call the operators and
-helpers of the package and of gradloom; the package's take precedence. An entry of its derivatives.yaml that names an
-operator of gradloom's replaces that operator's derivative, if it says `override: true`.
+Users call the operators of a package by name under gradloom.ops.<package>. Its generated code calls them through its
+own module, `own`, as gradloom's operators call each other through `ops`. A formula may call the operators and helpers
+of the package and of gradloom; the package's take precedence. An entry of its derivatives.yaml that names one of
+gradloom's operators and has `override: true` replaces the derivative of that operator.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from ..operators import native_functions
 from ..operators.keys import words_of
 from ..operators.native_functions import NativeFunction, NativeFunctions
 from ..reading.python_files import FunctionIndex
-from ..reading.text import Entry, Text
-from ..reading.yaml_files import load_entries
-from ..schema import FunctionSchema
+from ..reading.yaml_files import Entry, Text, load_entries
+from ..schema import origin
 from ..target import FILES, METHODS_OF, Target, own
 from . import derivatives
 from .derivatives import Derivatives, callables_of
@@ -36,13 +35,13 @@ from .model import DifferentiabilityInfo, DifferentiableFunction
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What is generated for a target."""
+    """The specification of a target: all that code is generated from."""
 
     target: Target  # the package
     functions: NativeFunctions  # its operators
-    derivatives: Derivatives  # the same, joined to how they differentiate
-    callables: Callables  # what its formulas may call
-    # gradloom's operators and variants whose derivative it replaces, joined to the new one
+    derivatives: Derivatives  # its operators, joined to their derivatives
+    callables: Callables  # the functions that its formulas may call
+    # gradloom's operators and variants whose derivatives it replaces, joined to the new derivatives
     overrides: tuple[DifferentiableFunction, ...] = ()
 
 
@@ -57,7 +56,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What operators defined at run time have in memory instead of in folders."""
+    """Kernels and helpers of operators defined at run time, in memory instead of folders."""
 
     kernels: FunctionIndex | None = None  # the functions that `kernel:` may name
     helpers: Mapping[str, Helper] = field(default_factory=dict)  # the functions that formulas may call
@@ -66,7 +65,7 @@ class Given:
 
 @cache
 def base() -> Base:
-    """Return the specification of the gradloom that is running; loaded once, since that takes half a second."""
+    """Return the specification of the running gradloom; loaded once, since loading takes half a second."""
     target = own()
     assert target.source is not None
     functions = native_functions.load(target.path(FILES[0]), shown=FILES[0], package=target.source)
@@ -82,11 +81,12 @@ def base() -> Base:
 
 def load(target: Target, shown: Callable[[str], str] | None = None) -> Specification:
     """Load the specification of a target; `shown` gives the path of a YAML file that errors name. Raises SpecError, or
-    SpecErrors where several things are wrong."""
+    SpecErrors for several errors."""
     shown = shown or (lambda name: name)
     if target.is_own:
         assert target.source is not None
         functions = native_functions.load(target.path(FILES[0]), shown=shown(FILES[0]), package=target.source)
+        check_names(functions)
         helpers = find_helpers(target.source / "formulas", target.shown_folder("formulas"))
         callables = callables_of(functions, helpers)
         entries = load_entries(target.path(FILES[1]), shown(FILES[1]))
@@ -105,12 +105,12 @@ def _entries(path: Path, shown: str) -> Sequence[Entry]:
 def analyse(
     target: Target, operators: Sequence[Entry], formulas: Sequence[Entry], given: Given | None = None
 ) -> Specification:
-    """Analyse a package from the entries of its two files and, if it is made at run time, what else it has. Raises
-    SpecError, or SpecErrors where several things are wrong."""
+    """Analyse a package from the entries of its two files and, for operators made at run time, its functions. Raises
+    SpecError, or SpecErrors for several errors."""
     underlying = base()
     given = given or Given()
     functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
-    check_package(functions, underlying.functions, target.namespace)
+    check_names(functions, target.namespace)
     formulas_of = target.source and target.source / "formulas"
     helpers = (
         find_helpers(formulas_of, target.shown_folder("formulas"), f"{target.package}.formulas")
@@ -129,7 +129,7 @@ def analyse(
 def _sort(
     entries: Sequence[Entry], functions: NativeFunctions, known: NativeFunctions
 ) -> tuple[list[Entry], list[Entry]]:
-    """Split the entries into those about the package's operators and those that replace a derivative of gradloom's."""
+    """Split the entries into those for the package's operators and those that replace a derivative of gradloom's."""
     mine: list[Entry] = []
     foreign: list[Entry] = []
     errors: list[SpecError] = []
@@ -145,14 +145,14 @@ def _sort(
 def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunctions) -> bool:
     text = entry.get(NAME)
     if not isinstance(text, Text) or not text.value.strip():
-        return False  # `analyse_entries` says what is wrong with it
+        return False  # `analyse_entries` reports the error
     name = str(native_functions.parse_func(text).name)
     flag = entry.get(OVERRIDE)
     if name in functions:
         return False
     if name not in known:
         if flag is None:
-            return False  # `analyse_entries` says so
+            return False  # `analyse_entries` reports it
         hint = did_you_mean(name, known.names) or "docs/reference lists them; remove the key if it is your own"
         raise text.error(f"gradloom has no operator `{name}`", hint, 0, len(name))
     if flag is None:
@@ -163,8 +163,7 @@ def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunction
 
 
 def _overrides(entries: Sequence[Entry], underlying: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
-    """Return gradloom's operators whose derivative the entries replace, and their variants, with the new
-    derivatives."""
+    """Return the operators and variants of gradloom whose derivatives the entries replace, with the new derivatives."""
     known = underlying.derivatives()
     functions = _operators_named(entries, underlying.functions)
     replaced = derivatives.analyse_entries(entries, functions, callables, replaces=True).entries
@@ -192,7 +191,7 @@ def _with_known_node(info: DifferentiabilityInfo, derivatives_of_base: Derivativ
 
 
 def _operators_named(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
-    """Return the operators that entries may be about: those of their names, and their variants."""
+    """Return the operators that the entries may name, and their variants."""
     texts = [entry.fields[NAME] for entry in entries]
     bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
     return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
@@ -204,16 +203,14 @@ OF_OPERATORS = frozenset(("default", "namespace", "op", "overloads"))
 UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list", "object", METHODS_OF))
 
 
-def check_package(functions: NativeFunctions, known: NativeFunctions, namespace: str) -> None:
-    """Check the operators of a package against gradloom's, `known`. Raises SpecError, or SpecErrors where several
-    things are wrong."""
-    methods = {s.name.name for f in known for s in f.schemas if "method" in f.variants or s.kind == "inplace"}
-    methods |= {*ATTRIBUTE_NAMES, *METHOD_NAMES}
-    top = {s.name.name for f in known for s in f.schemas}
-    raise_all(error for f in functions for error in _problems(f, methods, top, namespace))
+def check_names(functions: NativeFunctions, namespace: str = "") -> None:
+    """Refuse names under which users would no longer reach what the library has: of gradloom's operators, or of those
+    of a package. Raises SpecError, or SpecErrors for several errors."""
+    errors = [error for f in functions for error in _shadows(f, namespace)]
+    raise_all([error for f in functions if namespace for error in _names_of_package(f, namespace)] + errors)
 
 
-def _problems(function: NativeFunction, methods: set[str], top: set[str], namespace: str) -> Iterator[SpecError]:
+def _names_of_package(function: NativeFunction, namespace: str) -> Iterator[SpecError]:
     entry, name = function.entry, function.schema.name
     if name.namespace is not None:
         message = f"`{name.namespace}::` in the name of an operator"
@@ -228,29 +225,36 @@ def _problems(function: NativeFunction, methods: set[str], top: set[str], namesp
         yield function.text.error(
             f"`{name.name}` cannot be the name of an operator of a package", hint, 0, len(name.name)
         )
-    if name.overload in OF_OPERATORS or name.overload.startswith("_"):
-        message = f"`{name.overload}` cannot be the name of an overload"
-        hint = f"choose another: gradloom.ops.{namespace}.{name.name}.{name.overload} is something else"
-        yield function.text.error(message, hint, len(name.name) + 1, len(name.overload))
     if function.python_module is not None:
         message = "`python_module` of an operator of a package"
         hint = f"remove it: the operator is in gradloom.ops.{namespace}; `top_level: true` gives gradloom one, too"
         yield entry.keys["python_module"].error(message, hint)
-    taken = _taken(function, methods) if "method" in function.variants else None
-    if taken is not None:
-        word = next(w for w in words_of(entry, "variants") if w.value == "method")
-        hint = f"remove `method`, or choose another name; the function is gradloom.ops.{namespace}.{taken}"
-        yield word.error(f"tensors have a `{taken}` already", hint)
-    taken = _taken(function, top) if function.top_level else None
-    if taken is not None:
-        key = entry.fields["top_level"]
-        assert isinstance(key, Text)
-        hint = f"remove the key, or choose another name; the function is gradloom.ops.{namespace}.{taken}"
-        yield key.error(f"gradloom has a function `{taken}` already", hint)
 
 
-def _taken(function: NativeFunction, names: set[str]) -> str | None:
-    def called(schema: FunctionSchema) -> bool:
-        return schema.kind != "out" and schema.name.name in names
-
-    return next((s.name.name for s in function.schemas if called(s)), None)
+def _shadows(function: NativeFunction, namespace: str) -> Iterator[SpecError]:
+    """Yield errors for what the library has besides operators; for a package, its operators as well."""
+    taken = ("library", "operator") if namespace else ("library",)
+    elsewhere = f"; the function is gradloom.ops.{namespace}.{{}}" if namespace else ""
+    method = next((w for w in words_of(function.entry, "variants") if w.value == "method"), None)
+    key = function.entry.get("top_level")
+    is_function = function.top_level or ("function" in function.variants and not (namespace or function.python_module))
+    methods, functions = [], []
+    for schema, text in ((function.schema, function.text), *((v.schema, v.text) for v in function.derived)):
+        name, overload = schema.name.name, schema.name.overload
+        if overload in OF_OPERATORS or overload.startswith("_"):
+            hint = f"choose another: gradloom.ops.{namespace or 'aten'}.{name}.{overload} is something else"
+            message = f"`{overload}` cannot be the name of an overload"
+            yield text.error(message, hint, len(name) + 1, len(overload))
+        is_copy = schema.name.base != function.schema.name.base
+        if not is_copy and schema.kind != "out" and (method or (schema.kind == "inplace" and not namespace)):
+            found = origin("method", name)
+            if found in taken or (found is None and name in ATTRIBUTE_NAMES | METHOD_NAMES):
+                methods.append((method or text.word(0, len(name)), name))
+        if schema.kind != "out" and (is_function or (is_copy and not namespace)) and origin("function", name) in taken:
+            functions.append((key if isinstance(key, Text) else text.word(0, len(name)), name))
+    for place, name in methods[:1]:
+        hint = f"{'remove `method`, or ' if method else ''}choose another name{elsewhere}".format(name)
+        yield place.error(f"tensors have a `{name}` already", hint)
+    for place, name in functions[:1]:
+        hint = f"{'remove the key, or ' if key else ''}choose another name{elsewhere}".format(name)
+        yield place.error(f"gradloom has a `{name}` already", hint)

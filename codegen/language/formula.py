@@ -5,12 +5,12 @@
     formula.span(node)                            # where a node stands in the text, for error messages
 
 Nothing is ever evaluated. `parse` accepts an expression only if every node of its tree is in a list below, so that an
-import, a lambda, an assignment or an f-string has no way in. Which names may occur depends on the operator: names.py
-decides that, and saving.py what a formula makes its node save.
+import, a lambda, an assignment or an f-string has no way in. names.py decides which names may occur, since that depends
+on the operator; saving.py decides what the node saves.
 
-The text is first checked word by word for what Python's parser would report late or vaguely: an open bracket is
-reported where it opens, a missing operand at its operator, C++ at what is C++ about it. That also keeps the messages
-the same for every version of Python.
+The text is first checked word by word for errors that Python's parser would report late or vaguely: an open bracket is
+reported where it opens, a missing operand at its operator, C++ at its first C++ token. The messages are therefore the
+same for every version of Python.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .expression import constant_problem
+from .array_language import constant_problem
 
-MAX_BRACKETS = 30  # open at a time; Python's parser has a limit, too, but no good message
+MAX_BRACKETS = 30  # brackets open at a time; Python's parser has a limit, too, but no good message
 
 _WORD = re.compile(
     r"""(?P<blank>[ ]+)
@@ -65,7 +65,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class FormulaError(ValueError):
-    """An error in a formula, at `length` characters from `offset` on."""
+    """An error in a formula: `length` characters from `offset` on."""
 
     def __init__(self, message: str, offset: int = 0, length: int = 1, hint: str = "") -> None:
         super().__init__(message)
@@ -169,7 +169,7 @@ def _check_neighbours(word: _Word, following: _Word | None) -> None:
             following.starts_operand or following.text in "([{" or following.text in _MAY_BE_UNARY
         )
         pair = (word.text, following.text if following else "")
-        # `**` after `(` or `,` unpacks keywords; `_check_call` decides about it.
+        # `**` after `(` or `,` unpacks keywords; `_check_call` checks it.
         if not fits and pair not in (("not", "in"), ("is", "not")):
             raise word.error(f"something is missing after `{word.text}`", "complete the expression")
 
@@ -203,12 +203,12 @@ _REFUSED = {
 class Formula:
     """A checked expression."""
 
-    text: str  # as it stands in the file, on one line (a line break is one space, so offsets are the file's)
+    text: str  # as in the file, on one line (a line break is one space, so offsets are the file's)
     tree: ast.expr  # the expression's ast. Its column offsets count from `shift`
     shift: int = 0  # number of blanks before the expression
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Start and end of a node in `text`."""
+        """Return the start and end of a node in `text`."""
         return node.col_offset + self.shift, node.end_col_offset + self.shift  # type: ignore[attr-defined]
 
     def source(self, node: ast.AST) -> str:
@@ -217,19 +217,18 @@ class Formula:
         return self.text[start:end]
 
     def error(self, node: ast.AST, message: str, hint: str) -> FormulaError:
-        """Return an error under the whole of a node."""
+        """Return an error that marks a whole node."""
         start, end = self.span(node)
         return FormulaError(message, start, end - start, hint)
 
     def attribute_error(self, node: ast.Attribute, message: str, hint: str) -> FormulaError:
-        """Return an error under the name after the dot."""
+        """Return an error that marks the name after the dot."""
         end = self.span(node)[1]
         return FormulaError(message, end - len(node.attr), len(node.attr), hint)
 
 
 def parse(text: str) -> Formula:
-    """Parse and check one formula. Raises FormulaError with the position of the word that is outside of the
-    language."""
+    """Parse and check one formula. Raises FormulaError at the word outside of the formula language."""
     line = re.sub(r"[\r\n\t]", " ", text)
     if not line.strip():
         raise FormulaError("empty formula", 0, len(text), "write an expression, or remove the line")
@@ -265,7 +264,7 @@ def _too_deep(line: str) -> FormulaError:
 
 
 def _from_syntax_error(line: str, shift: int, error: SyntaxError) -> FormulaError:
-    """Return the error for what only Python's parser finds, such as a missing `else`."""
+    """Return the error for mistakes that only Python's parser finds, such as a missing `else`."""
     lonely = re.search(r"\bif\b(?!.*\belse\b)", line)
     if lonely is not None:
         return FormulaError("`if` without `else`", lonely.start(), 2, "write `b if a else c`")
@@ -343,7 +342,7 @@ def _check_call(formula: Formula, node: ast.Call) -> None:
 
 
 def _is_options(node: ast.expr) -> bool:
-    """Return whether it is `x.options()`, the only dict of keyword arguments in the language."""
+    """Return whether a node is `x.options()`, the only dict of keyword arguments in the language."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "options"
 
 

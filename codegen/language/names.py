@@ -1,11 +1,11 @@
-"""Resolve every name of a formula, or say which one is wrong.
+"""Resolve every name of a formula, or report the wrong one.
 
     resolved = resolve(parse("grad * exponent"), scope)
     resolved.kinds[node]          # the Kind of each expression
     resolved.gradients            # which gradients it uses, and how
 
-After `resolve` each word of the formula is known: a variable of the operator, a helper, an operator, a method that
-tensors have. Nothing else gets through.
+After `resolve`, each name of the formula is a variable of the operator, a helper, an operator, or a method of tensors.
+All else is refused.
 """
 
 from __future__ import annotations
@@ -116,19 +116,18 @@ class Resolved:
     gradients: tuple[GradientUse, ...]  # every use of a gradient, in the order of the text
 
     def first(self, *roles: Role) -> ast.Name | None:
-        """Return the first name in the text that refers to a variable of one of the roles."""
+        """Return the first name in the text that refers to a variable with one of the roles."""
         found = [node for node, variable in self.variables.items() if variable.role in roles]
         return min(found, key=lambda node: node.col_offset, default=None)
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """Return what the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
+        """Return the arguments or returns of the variables with these roles (`self` for `self_t`), in text order."""
         found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
         return tuple(dict.fromkeys(name for _, name in sorted(found)))
 
 
 def resolve(formula: Formula, scope: Scope) -> Resolved:
-    """Resolve all names of a formula. Raises FormulaError for a name that is not in scope, or is used as what it is
-    not."""
+    """Resolve all names of a formula. Raises FormulaError for a name that is not in scope, or is misused."""
     resolver = _Resolver(formula, scope)
     resolver.visit(formula.tree)
     gradients = sorted(resolver.gradients, key=lambda use: use.node.col_offset)
@@ -165,7 +164,7 @@ class _Resolver:
         return kind
 
     def is_math(self, node: ast.Attribute) -> bool:
-        """Return whether it is `math.<something>`, and `math` is no variable."""
+        """Return whether a node is `math.<something>`, and `math` is not a variable."""
         base = node.value
         return isinstance(base, ast.Name) and base.id == "math" and base.id not in self.scope.variables
 
@@ -260,7 +259,7 @@ class _Resolver:
     def call(self, node: ast.Call) -> Kind:
         if isinstance(node.func, ast.Name):
             return self._function_call(node, node.func)
-        assert isinstance(node.func, ast.Attribute)  # `formula.parse` accepts calls of nothing else
+        assert isinstance(node.func, ast.Attribute)  # `formula.parse` accepts no other calls
         if self.is_math(node.func):
             hint = "write an operator's method, or a power such as `x ** 0.5`"
             raise self.formula.error(node.func, f"formulas have no `math.{node.func.attr}`", hint)
@@ -321,12 +320,11 @@ class _Resolver:
             self.how[value] = "passed"
         self._arguments(node)
         self.helpers[helper.name] = helper
-        wrong = helper.misuse(len(node.args), [k.arg for k in node.keywords if k.arg])
+        wrong = helper.signature.misuse(len(node.args), [k.arg for k in node.keywords if k.arg])
         if wrong is not None and all(k.arg for k in node.keywords):
-            word, message = wrong
-            at = next((k for k in node.keywords if k.arg == word), node.func)
-            hint = "its arguments are " + ", ".join(f"`{p}`" for p in (*helper.positional, *sorted(helper.keywords)))
-            raise self.formula.error(at, message, hint)
+            at = next((k for k in node.keywords if k.arg == wrong[0]), node.func)
+            message = f"`{helper.name}` cannot be called like this: {wrong[1]}"
+            raise self.formula.error(at, message, f"its definition is `{helper.name}({helper.signature})`")
         return helper.returns
 
     def _operator_call(self, node: ast.Call, operator: Operator) -> Kind:
@@ -376,7 +374,7 @@ class _Resolver:
         raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
 
     def _check_write(self, func: ast.Attribute) -> None:
-        """Refuse a write to a tensor that others may hold; only an in-place operator's tangent is the formula's own."""
+        """Refuse a write to a tensor that others may hold; only an in-place operator's tangent may be written."""
         variable = self.variables.get(func.value) if isinstance(func.value, ast.Name) else None
         if self.scope.writes_tangent and variable is not None and variable.role is Role.TANGENT:
             return

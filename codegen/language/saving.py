@@ -1,26 +1,25 @@
-"""Write a resolved formula as generated code, and find what it takes from the forward pass.
+"""Write a resolved formula as generated code, and find the values that it takes from the forward pass.
 
     written = write_backward(resolved)
     written.text          # 'grad.expand(self_sym_sizes)' for `grad.expand(self.sym_sizes())`
     written.captures      # (Capture(name='self_sym_sizes', read='self.shape', ...),)
 
 Note [What is saved]
-A formula that mentions a tensor needs the tensor itself, unless it asks for metadata only: then only the metadata is
-saved, and the tensor's memory is free as soon as its other users are done. The text between the rewritten parts stays
-as its author spelled it.
+A formula that mentions a tensor needs the tensor itself, unless it uses metadata only: then only the metadata is saved,
+and the tensor's memory can be freed. The text between rewritten parts keeps the author's spelling.
 
 Metadata that PyTorch shows as a public `_saved_<field>` (sizes, strides, number of elements and of dimensions) is
 always a field of its own; other metadata (dtype, device, whether it is None) is read from the tensor where the same
-formula needs the tensor anyhow. One size is saved alone. It is read when the operator runs, whether or not the formula
-will come to it, so a read that a condition guards must not fail for a tensor of fewer dimensions: at a literal index it
-gives None there, otherwise all sizes are saved.
+formula needs the tensor anyhow. A single size is saved alone. It is read when the operator runs, even if the formula
+guards it by a condition, so the read must not fail for a tensor of fewer dimensions: at a literal index it gives None
+there, otherwise all sizes are saved.
 
 Note [Formulas on arrays]
-In a backward pass that nobody differentiates, a formula such as `grad * self.cos()` needs no tensors between its
-operators: where all its tensors have one real floating dtype, it is the same expression on their arrays, and costs half
-as much for small ones. A formula has this form if it is made of Python's arithmetic and of operators whose kernel is
-one NumPy function of one tensor, or that return a real tensor as it is (`on_real: self` in native_functions.yaml). The
-generated node checks for the case; the formula on tensors stays beside it for all others.
+In a backward pass that is not recorded, a formula such as `grad * self.cos()` needs no tensors between its operators:
+if all its tensors have one real floating dtype, it is the same expression on their arrays, at half the cost for small
+ones. A formula has this form if it is made of Python's arithmetic and of operators whose kernel is one NumPy function
+of one tensor, or that return a real tensor as it is (`on_real: self` in native_functions.yaml). The generated node
+checks for the case; the formula on tensors stays beside it for all others.
 """
 
 from __future__ import annotations
@@ -52,16 +51,16 @@ class Capture:
 
     name: str  # of the variable in the written formula, and of the node's field
     of: str  # the argument or return that it is taken from
-    read: str  # the expression that the wrapper evaluates to get it
+    read: str  # the expression that the wrapper evaluates
     type: Type  # its schema type
     is_whole: bool = True  # whether it is the argument or return itself
     is_public: bool = True  # whether PyTorch shows it as `_saved_<name>`
-    condition: str | None = None  # the expression under which it is needed, from `wrap_opt_if`; None if always
+    condition: str | None = None  # the condition under which it is needed, from `wrap_opt_if`; None for always
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A formula in generated code, and what it takes from the forward pass, in the order of first use."""
+    """A formula in generated code, and its captures in the order of first use."""
 
     text: str
     captures: tuple[Capture, ...]
@@ -78,18 +77,18 @@ def write_backward(resolved: Resolved, inputs: Sequence[str] = ()) -> Written:
 
 
 def write_forward(resolved: Resolved, substitutions: Mapping[str, str] | None = None) -> str:
-    """Write a formula that is evaluated in the forward pass: nothing is saved; names may be replaced by text."""
+    """Write a formula for the forward pass: nothing is saved; names may be replaced by text."""
     text = _Writer(resolved, saves=False, substitutions=substitutions).write(resolved.formula.tree)
     return _one_line(text, resolved)
 
 
 def _one_line(text: str, resolved: Resolved) -> str:
-    """Put a formula that spanned several lines on one, without its indentation."""
+    """Join the lines of a formula, without their indentation."""
     return ast.unparse(ast.parse(text, mode="eval")) if "  " in resolved.formula.text.strip() else text
 
 
 class _Writer:
-    """Copies the text of a formula and replaces what generated code spells differently."""
+    """Copies the text of a formula and replaces the parts that generated code spells differently."""
 
     def __init__(
         self,
@@ -112,12 +111,12 @@ class _Writer:
         return self.copy(node) if text is None else text
 
     def copy(self, node: ast.AST) -> str:
-        """Return the text of a node as it stands, with its children written."""
+        """Return the text of a node with its children written."""
         start, end = self.formula.span(node)
         return self.between(_children(node), start, end)
 
     def between(self, children: Sequence[ast.AST], start: int, end: int) -> str:
-        """Return the text from `start` to `end`, with these children in it written."""
+        """Return the text from `start` to `end` with these children written."""
         parts, position = [], start
         for child in children:
             child_start, child_end = self.formula.span(child)
@@ -125,7 +124,7 @@ class _Writer:
             position = child_end
         return "".join([*parts, self.formula.text[position:end]])
 
-    # Rules: the text of a node, or None if it stays as it is.
+    # Rules: the text of a node, or None if it is unchanged.
 
     def name(self, node: ast.Name) -> str | None:
         operator = self.resolved.operators.get(node)
@@ -160,7 +159,7 @@ class _Writer:
         return self.read(node)
 
     def binop(self, node: ast.BinOp) -> str | None:
-        """Write an operation on a tensor and a number as the overload for numbers, as PyTorch's formulas do."""
+        """Write an operation on a tensor and a number as the overload for numbers, as in PyTorch's formulas."""
         sign = _SIGNS.get(type(node.op), "")
         infix = self.resolved.scope.callables.infixes.get(sign)
         kinds = self.resolved.kinds[node.left], self.resolved.kinds[node.right]
@@ -172,7 +171,7 @@ class _Writer:
         return infix.with_number.format(right, left) if sign in "+*" else f"{infix.of_tensors}({left}, {right})"
 
     def keyword(self, node: ast.keyword) -> str | None:
-        """Spell `**x.options()` out."""
+        """Expand `**x.options()`."""
         if node.arg is not None:
             return None
         base = node.value.func.value  # type: ignore[attr-defined]
@@ -203,13 +202,13 @@ class _Writer:
         return self.saves and variable.role in (Role.ARGUMENT, Role.RESULT)
 
     def saved_tensor(self, node: ast.expr, kind: Kind = Kind.TENSOR) -> Variable | None:
-        """Return the variable if the expression is the name of a tensor to be saved, else None."""
+        """Return the variable if the expression names a tensor to be saved, else None."""
         variable = self.resolved.variables.get(node) if isinstance(node, ast.Name) else None
         fits = variable is not None and variable.kind is kind and self.is_captured(variable)
         return variable if fits else None
 
     def capture(self, capture: Capture) -> str:
-        """Record a capture; one that is needed twice is needed under either condition, or always."""
+        """Record a capture. A capture that occurs twice is needed under either condition, or always."""
         known = self.captures.get(capture.name)
         if known is not None:
             condition = _either(known.condition, capture.condition)
@@ -247,7 +246,7 @@ class _Writer:
         return f"{field}{index}{read.rest}"
 
     def one_size(self, variable: Variable, index: ast.expr) -> str | None:
-        """Return the field of one size, where it can be saved alone: at a literal index, or at an argument."""
+        """Return the field of a single size, if it can be saved alone: at a literal index, or at an argument."""
         number = constant_int(index)
         argument = self.resolved.variables.get(index) if isinstance(index, ast.Name) else None
         named = argument is not None and argument.role is Role.ARGUMENT and not argument.is_optional
@@ -272,9 +271,10 @@ class _Writer:
         return spelling.replace("[]", index).format(self.before_dot(node.func))
 
     def before_dot(self, node: ast.Attribute) -> str:
-        """Return what is left of an attribute's dot, with the brackets around it."""
+        """Return the text before an attribute's dot, with the brackets around it."""
         start, end = self.formula.span(node)
-        return self.between([node.value], start, end - len(node.attr)).rstrip().removesuffix(".").rstrip()
+        text = self.between([node.value], start, end - len(node.attr)).rstrip().removesuffix(".").rstrip()
+        return f"({text})" if text.isdigit() else text  # `1.conj` is no Python
 
     def capture_or_read(self, base: ast.expr, metadata: Metadata) -> str:
         variable = self.saved_tensor(base)
@@ -344,7 +344,7 @@ def list_size(name: str) -> Capture:
 
 
 def _factory_of(operator: Operator | None, resolved: Resolved) -> Operator | None:
-    """Return `zeros` for `zeros_like`: the operator that makes the same from a size."""
+    """Return `zeros` for `zeros_like`: the operator that makes the same result from a size."""
     if operator is None or not operator.name.endswith("_like"):
         return None
     factory = resolved.scope.callables.operators.get(operator.name.removesuffix("_like"))
@@ -358,7 +358,7 @@ def _either(first: str | None, second: str | None) -> str | None:
 
 
 def _condition(node: ast.expr, resolved: Resolved, inputs: Sequence[str]) -> str:
-    """Return a condition of `wrap_opt_if` in the wrapper's terms: `needs_weight` for `grad_input_mask[1]`."""
+    """Return a condition of `wrap_opt_if` in the wrapper's variables: `needs_weight` for `grad_input_mask[1]`."""
     masks: list[ast.Subscript] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
@@ -375,12 +375,12 @@ def _condition(node: ast.expr, resolved: Resolved, inputs: Sequence[str]) -> str
 
 
 def needs(name: str) -> str:
-    """Return the wrapper's name for whether an input needs a gradient."""
+    """Return the wrapper's variable for whether an input needs a gradient."""
     return f"needs_{name}"
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """Return the children that have a place in the text, in order."""
+    """Return the children with a position in the text, in order."""
     found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if hasattr(child, "col_offset"):
@@ -404,14 +404,14 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 @dataclass(frozen=True, slots=True)
 class OnArrays:
-    """A formula on arrays, and the saved tensors whose dtype must be that of the gradient."""
+    """A formula on arrays, and the saved tensors that must have the dtype of the gradient."""
 
     text: str
     tensors: tuple[str, ...]
 
 
 def on_arrays(resolved: Resolved, captures: Sequence[Capture]) -> OnArrays | None:
-    """Return a formula's form on arrays; None if it has none."""
+    """Return the form of a formula on arrays; None if it has none."""
     tree = resolved.formula.tree
     if isinstance(tree, ast.Name):  # the gradient itself: no new tensor is made
         return None
@@ -424,7 +424,7 @@ def on_arrays(resolved: Resolved, captures: Sequence[Capture]) -> OnArrays | Non
 
 
 class _OnTensorsOnly(Exception):
-    """The formula has a part that is not known to be the same on arrays."""
+    """Raised for a part of a formula that has no known form on arrays."""
 
 
 class _ArrayWriter:

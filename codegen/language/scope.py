@@ -1,14 +1,14 @@
-"""The names that a formula may use: variables of one operator, and what every formula can call.
+"""The names that a formula may use: variables of one operator, and functions that every formula can call.
 
 A `Scope` has the variables that one formula may read. `Callables` has the helpers (the public functions in
 src/gradloom/formulas/, which `find_helpers` reads without importing them) and the operators of native_functions.yaml.
-Each variable has a `Kind`, the little of types that the analysis needs: whether a method call is one of tensors,
-whether `max(a, b)` is Python's or the operator, and what must be saved.
+Each variable has a `Kind`, a coarse type that answers three questions: is a method call one of tensors, is `max(a, b)`
+Python's function or the operator, and what must be saved?
 
-`metadata_read` recognizes what a formula asks of a tensor besides operators: its shape, dtype and the like. PyTorch's
-own formulas spell these in C++ (`self.sym_sizes()`, `self.scalar_type()`); those spellings are understood and written
-as Python's in the generated code. Each kind of metadata knows how PyTorch names the field that keeps it in a node,
-because `_saved_<field>` is public.
+`metadata_read` recognises reads of metadata: the shape, dtype and the like of a tensor. PyTorch's own formulas spell
+these in C++ (`self.sym_sizes()`, `self.scalar_type()`); these spellings are accepted, and written in Python in the
+generated code. Each kind of metadata has PyTorch's name for the node field that holds it, because `_saved_<field>` is
+public.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from enum import Enum
 from pathlib import Path
 
 from ..errors import SpecError
-from ..reading.python_files import modules_in
-from ..reading.text import Source
-from ..schema import Base, FunctionSchema, List, Type
+from ..reading.python_files import Signature, modules_in, signature
+from ..reading.yaml_files import Source
+from ..schema import MODULE_NAMES, Base, FunctionSchema, List, Type
 from ..target import OPERATORS
-from .reserved import MODULE_NAMES
 
 
 class Kind(Enum):
@@ -74,13 +73,13 @@ def kind_of_type(type_: Type) -> Kind:
 class Variable:
     """A variable of a formula."""
 
-    name: str  # as the formula writes it
+    name: str  # its name in the formula
     kind: Kind
     role: Role
     of: str = ""  # the argument or return that it is, or belongs to (`self` for `self_t`)
     type: Type | None = None  # the schema type of an argument or result
-    index: int = 0  # for one gradient, which of the differentiable outputs it belongs to
-    # for a mask or list of gradients, the number of its elements; None where that is known only at run time
+    index: int = 0  # for one gradient, the number of its differentiable output
+    # for a mask or list of gradients, the number of its elements; None if known only at run time
     size: int | None = None
 
     @property
@@ -90,55 +89,29 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A public function in a folder of formulas: its module and what its definition shows of its signature. `module` is
-    the name in gradloom.formulas (`elementwise`); of a package, it is the whole (`myops.formulas.smooth`)."""
+    """A public function in a folder of formulas. `module` is the name in gradloom.formulas (`elementwise`), or for a
+    package the whole name (`myops.formulas.smooth`)."""
 
     name: str
     module: str
-    positional: tuple[str, ...]
-    required: int
-    keywords: frozenset[str]
-    required_keywords: frozenset[str]
-    is_variadic: bool
-    returns: Kind
-    arity: int | None
-
-    def misuse(self, given: int, keywords: Iterable[str]) -> tuple[str, str] | None:
-        """Return why a call is wrong, as (the offending keyword or '', message); None if it is right."""
-        keywords = list(keywords)
-        if self.is_variadic:
-            return None
-        for word in keywords:
-            if word not in self.keywords and word not in self.positional:
-                return word, f"`{self.name}` has no argument `{word}`"
-            if word in self.positional[:given]:
-                return word, f"`{self.name}` gets `{word}` twice"
-        if given > len(self.positional):
-            return "", f"`{self.name}` takes {_count(len(self.positional))}, {given} are given"
-        missing = [p for p in self.positional[given : self.required] if p not in keywords]
-        missing += sorted(self.required_keywords.difference(keywords))
-        if missing:
-            return "", f"`{self.name}` needs {', '.join(f'`{m}`' for m in missing)}"
-        return None
-
-
-def _count(number: int) -> str:
-    return "1 argument" if number == 1 else f"{number} arguments"
+    signature: Signature = Signature()
+    returns: Kind = Kind.UNKNOWN
+    arity: int | None = None  # the number of its results, if its annotation shows it
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What formulas need to know of the operators of one name, all overloads together."""
+    """The operators of one name, all overloads together, as far as formulas need them."""
 
     name: str  # the name in the operators' module (`linalg_inv`)
-    namespace: str  # the Python module that it is in (`linalg`), or ''
+    namespace: str  # its Python module (`linalg`), or ''
     # is_function, is_method: the ways in which it may be called
     is_function: bool
     is_method: bool
-    returns: Kind  # the kind of its result, UNKNOWN where that depends on the overload
+    returns: Kind  # the kind of its result; UNKNOWN if that depends on the overload
     arguments: frozenset[str]  # names of all overloads' arguments
     is_factory: bool  # whether it makes a tensor of a given size, dtype and device, as `zeros` does
-    # whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs
+    # whether it writes to its tensor, as `mul_` does; formulas may do so to their own tangents
     is_inplace: bool = False
     home: str = OPERATORS  # the name of its module in generated code: `ops`, or `own` for those of a package
 
@@ -159,8 +132,8 @@ class Operator:
 class Infix:
     """The meaning of a sign between a tensor and a number: an overload for numbers, whose node saves the number.
 
-    with_number: its call, with {} for tensor and number. of_tensors: the operator for a number on the left where the
-    order counts; it takes the number as a tensor.
+    with_number: its call, with {} for tensor and number. of_tensors: the operator for a number on the left if the order
+    matters; it takes the number as a tensor.
     """
 
     with_number: str
@@ -190,7 +163,7 @@ class Callables:
         return operator is not None and operator.is_method
 
     def extended_by(self, package: Callables) -> Callables:
-        """Return what the formulas of a package may call: its own callables first, then these."""
+        """Return the functions that the formulas of a package may call: its own first, then these."""
         operators = dict(self.operators)
         for name, operator in package.operators.items():
             base = self.operators.get(name)
@@ -209,9 +182,9 @@ class Callables:
 class Scope:
     """The names of one formula."""
 
-    variables: Mapping[str, Variable]  # what it may read
-    elsewhere: Mapping[str, str]  # names of the other direction, with a hint on what to write here
-    callables: Callables  # what it may call
+    variables: Mapping[str, Variable]  # the variables that it may read
+    elsewhere: Mapping[str, str]  # names of the other direction, with a hint on the right name here
+    callables: Callables  # the functions that it may call
     # whether methods that write to a tangent are allowed (`self_t.zero_()` of an in-place operator)
     writes_tangent: bool = False
 
@@ -256,7 +229,7 @@ _INT, _INTS, _DTYPE = Base("int"), List(Base("int")), Base("ScalarType")
 class Metadata:
     """One kind of metadata."""
 
-    suffix: str  # of the field that keeps it: `self_sym_sizes`
+    suffix: str  # the field that holds it: `self_sym_sizes`
     read: str  # the Python expression for it, with `{}` for the tensor
     # kind, type: of its value
     kind: Kind
@@ -274,7 +247,7 @@ DTYPE = Metadata("scalar_type", "{}.dtype", Kind.DTYPE, _DTYPE)
 DEVICE = Metadata("device", "{}.device", Kind.OTHER, Base("Device"))
 LAYOUT = Metadata("layout", "{}.layout", Kind.OTHER, Base("Layout"))
 
-# Attributes and methods without arguments: their metadata, and what selects a part of it.
+# Attributes and methods without arguments: their metadata, and the expression that selects a part of it.
 _ATTRIBUTES = {
     "shape": (SIZES, ""), "dtype": (DTYPE, ""), "device": (DEVICE, ""), "layout": (LAYOUT, ""),
     "ndim": (DIM, ""), "itemsize": (DTYPE, ".itemsize"),
@@ -304,8 +277,8 @@ METHOD_NAMES = frozenset(_METHODS) | frozenset(_INDEXED) | frozenset(TENSOR_METH
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An expression that reads metadata of `base`: `self.size(0)` reads SIZES of `self` at index `0`. `rest` follows
-    it: `.is_complex` for `self.is_complex()`."""
+    """An expression that reads metadata of `base`: `self.size(0)` reads SIZES of `self` at index `0`. `rest` is the
+    text after it: `.is_complex` for `self.is_complex()`."""
 
     base: ast.expr
     metadata: Metadata
@@ -318,7 +291,7 @@ class Read:
 
 
 def metadata_read(node: ast.expr) -> Read | None:
-    """Return what metadata an expression reads; None if it reads none. `x.shape[0]` is one read."""
+    """Return the metadata that an expression reads; None if it reads none. `x.shape[0]` is one read."""
     if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
         metadata, rest = _ATTRIBUTES[node.attr]
         return Read(node.value, metadata, None, rest)
@@ -336,7 +309,7 @@ def metadata_read(node: ast.expr) -> Read | None:
     return None
 
 
-def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, Helper]:
+def find_helpers(directory: Path, shown: str, package: str = "gradloom.formulas") -> dict[str, Helper]:
     """Return the public functions of the modules in a directory, which errors name as `shown`; `package` precedes the
     modules' names. Raises SpecError for a file that is not Python, or a name that two modules define."""
     found: dict[str, Helper] = {}
@@ -356,7 +329,7 @@ def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, He
                     raise _taken(source, node)
                 if node.name in found:
                     raise _twice(source, node, found[node.name])
-                found[node.name] = _helper(node, f"{package}.{module}" if package else module)
+                found[node.name] = _helper(node, f"{package}.{module}")
     return found
 
 
@@ -368,25 +341,14 @@ def _taken(source: Source, node: ast.FunctionDef) -> SpecError:
 
 def _twice(source: Source, node: ast.FunctionDef, first: Helper) -> SpecError:
     at = source.index(node.lineno - 1, node.col_offset + len("def "))
-    message = f"helper `{node.name}` is also defined in {first.module}.py"
+    path = first.module.partition(".formulas.")[2].replace(".", "/")
+    message = f"helper `{node.name}` is also defined in {path}.py"
     return source.error(at, message, "rename one: formulas call helpers by name only", len(node.name))
 
 
 def _helper(node: ast.FunctionDef, module: str) -> Helper:
-    arguments = node.args
-    positional = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
-    defaults = arguments.kw_defaults
-    return Helper(
-        name=node.name,
-        module=module,
-        positional=positional,
-        required=len(positional) - len(arguments.defaults),
-        keywords=frozenset(a.arg for a in arguments.kwonlyargs),
-        required_keywords=frozenset(a.arg for a, d in zip(arguments.kwonlyargs, defaults, strict=True) if d is None),
-        is_variadic=bool(arguments.vararg or arguments.kwarg),
-        returns=Kind.TENSOR if _says(node.returns, "Tensor") else Kind.UNKNOWN,
-        arity=_tuple_arity(node.returns),
-    )
+    returns = Kind.TENSOR if _says(node.returns, "Tensor") else Kind.UNKNOWN
+    return Helper(node.name, module, signature(node), returns, _tuple_arity(node.returns))
 
 
 def _annotation(node: ast.expr | None) -> ast.expr | None:

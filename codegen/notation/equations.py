@@ -5,8 +5,8 @@
         print(equation.text)                    # ∂L/∂x = g · y*
         print(equation.latex)                   # \\frac{\\partial L}{\\partial x} = g \\, y^{*}
 
-`docstring` gives the schema alone on the first line, where error messages read it, then what is computed, the
-derivative, and the entry it comes from:
+`docstring` returns the schema on the first line, from which error messages read it, then the value, the derivative, and
+the name of the entry:
 
     mul.Tensor(Tensor self, Tensor other) -> Tensor
 
@@ -19,10 +19,10 @@ derivative, and the entry it comes from:
     MulBackward0, from the entry mul.Tensor of derivatives.yaml.
 
 Note [Notation]
-L is what is differentiated, g its gradient with respect to the result, z the result; d marks a tangent; `*` after a
-value is its conjugate, which is the value itself where it is real. `self` and `input` are x, `other` is y; other
-arguments keep their names. Shapes are left out where they follow from broadcasting. A helper whose definition is short
-is written out; any other stays a call, and `where` describes it in the words of its docstring.
+L is the differentiated scalar, z the result, and g the gradient of L for z; d marks a tangent; `*` marks a conjugate,
+which is the value itself where it is real. `self` and `input` are x, `other` is y; other arguments keep their names.
+Shapes are omitted if they follow from broadcasting. A helper with a short definition is written out; any other stays a
+call, and `where` describes it by its docstring.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from ..derivatives.model import Derivative, DifferentiabilityInfo, Differentiabl
 from ..operators.native_functions import NativeFunction
 from ..reading.python_files import Functions
 from ..schema import FunctionSchema
+from .expressions import Expr, Style, Text, conj, has, is_awkward
+from .markup import Latex, MathML
 from .read import MASK, Reader, Unreadable, table
-from .tree import Expr, conj, has, is_awkward
-from .typeset import Latex, Style, Text
 
 _FAVOURITES = {"self": "x", "input": "x", "other": "y"}
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """One equation. `of` has the inputs (backward) or outputs (forward) that it is about; empty for the value."""
+    """One equation. `of` has its inputs (backward) or outputs (forward); empty for the value."""
 
     of: tuple[str, ...]
     left: Expr
@@ -77,8 +77,6 @@ def text(e: Expr) -> str:
 
 def mathml(*parts: Expr) -> str:
     """Write expressions, joined by equals signs, as a `<math>` element."""
-    from .typeset import MathML
-
     inside = "<mo>=</mo>".join([_style(MathML).write(e) for e in parts])
     return f'<math display="block"><mrow>{inside}</mrow></math>'
 
@@ -90,7 +88,7 @@ def _style(kind: type[Style]) -> Style:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """The first sentence of the docstring of a helper that stayed a call. `module` is that of formulas/."""
+    """The first paragraph of the docstring of a helper that remains a call. `module` is its module in formulas/."""
 
     name: str
     module: str
@@ -101,11 +99,11 @@ class Remark:
 class Equations:
     """All equations of an operator."""
 
-    value: Equation | None  # what the operator computes, where its kernel is an expression; else None
+    value: Equation | None  # the value of the operator, if its kernel is an expression; else None
     backward: tuple[Equation, ...]  # one for each differentiable input, or for several that share a formula
     forward: tuple[Equation, ...]  # the tangents of the outputs
     where: tuple[Remark, ...]  # the helpers that the equations call by name
-    symbols: Mapping[str, str]  # argument or output -> its symbol in the equations, where that differs
+    symbols: Mapping[str, str]  # argument or output -> its symbol in the equations, if that differs
     gradients: tuple[str, ...] = ()  # the definitions of the gradients in the equations, such as `g = ∂L/∂z`
 
 
@@ -125,7 +123,7 @@ class Notation:
         )
 
     def equations(self, info: DifferentiabilityInfo, native: NativeFunction | None = None) -> Equations:
-        """Return the equations of an entry; `native` gives what the operator computes."""
+        """Return the equations of an entry; `native` supplies the value."""
         writer = _Entry(self, info)
         backward = [e for d in info.derivatives for e in writer.backward(d)]
         forward = [e for f in info.forward for e in writer.forward(f)]
@@ -136,7 +134,7 @@ class Notation:
         )
 
     def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
-        """Return what an operator computes, where its kernel is an expression."""
+        """Return the value of an operator, if its kernel is an expression."""
         if native.kernel is None or native.kernel.kind != "expression":
             return None
         names = symbols(schema, [])
@@ -144,7 +142,7 @@ class Notation:
             right = Reader(names).read(ast.parse(native.kernel.source, mode="eval").body)
         except Unreadable:
             return None
-        if is_awkward(right) or has(right, "word"):  # how it is computed, not what
+        if is_awkward(right) or has(right, "word"):  # an implementation, not a definition
             return None
         return Equation((), Expr("symbol", name="z"), right)
 
@@ -154,12 +152,12 @@ class Notation:
             helper = self.helpers.find(name, None)
             doc = ast.get_docstring(helper[1]) if helper is not None else None
             if helper is not None and doc:
-                found.append(Remark(name, helper[0], " ".join(doc.split("\n\n")[0].split())))
+                found.append(Remark(name, helper[0], " ".join(doc.split("\n\n")[0].split()).removeprefix("Return ")))
         return tuple(found)
 
 
 def symbols(schema: FunctionSchema, outputs: Iterable[str]) -> dict[str, Expr]:
-    """Return the sign for each argument and output."""
+    """Return the symbol of each argument and output."""
     arguments = [a.python_name for a in schema.inputs]
     taken = set(arguments)
     found: dict[str, Expr] = {}
@@ -186,7 +184,7 @@ class _Entry:
         self.tensors = frozenset(self.names[t].name for t in tensors) | {self.names[o.name].name for o in info.outputs}
 
     def readable(self, source: str, more: Mapping[str, Expr]) -> Expr:
-        """Return a formula as mathematics; where there is no notation for it, as it stands in the file."""
+        """Return a formula as mathematics; without a notation for it, as it stands in the file."""
         before = len(self.calls)
         try:
             return self.reader(more).read(ast.parse(source.strip(), mode="eval").body)
@@ -235,7 +233,7 @@ class _Entry:
         return [Equation((name,), left, right) for name, left in zip(of, lefts, strict=True)]
 
     def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
-        """Return one equation for each side of a tuple, where they can be told apart."""
+        """Return one equation for each side of a tuple, if they can be separated."""
         if len(of) > 1 and right.kind == "tuple" and len(right.args) == len(of):
             return [Equation((n,), left, part) for n, left, part in zip(of, lefts, right.args, strict=True)]
         left = lefts[0] if len(lefts) == 1 else Expr("tuple", tuple(lefts))
@@ -275,7 +273,7 @@ class _Entry:
 
 
 def _hides(e: Expr) -> bool:
-    """Return whether a remaining call gets a tangent, whose use in it cannot be seen."""
+    """Return whether a remaining call takes a tangent, whose use in it is not visible."""
     return (e.kind == "call" and any(has(a, "tangent") for a in e.args)) or any(_hides(a) for a in e.args)
 
 
@@ -311,7 +309,7 @@ def docstring(function: DifferentiableFunction, notation: Notation) -> str:
 
 
 def _is_own(info: DifferentiabilityInfo) -> bool:
-    """Return whether a variant has an entry of its own, rather than that of the functional operator."""
+    """Return whether a variant has its own entry, rather than that of the functional operator."""
     return info.name == str(info.schema)
 
 

@@ -1,8 +1,8 @@
 """Read formulas, kernel expressions and helpers as mathematics: Python's syntax tree in, an `Expr` out.
 
 Nothing is executed. Names are looked up in an environment. A call is rewritten according to notation.yaml, replaced by
-the return value of a short helper, or stays a call. A helper is replaced if it only names parts, distinguishes cases
-and returns an expression, and that expression is short; see `Reader.helper`.
+the return value of a short helper, or stays a call. A helper is replaced if it consists of assignments, cases and a
+short returned expression; see `Reader.helper`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..reading.python_files import Functions
-from .tree import (
+from .expressions import (
     UNDEFINED,
     Expr,
+    Form,
     both,
     cases,
     conj,
@@ -34,12 +35,11 @@ from .tree import (
     transpose,
     value_of,
 )
-from .typeset import Form
 
-LONGEST = 40  # expressions in a helper's result; with more, it stays a call
+LONGEST = 40  # expressions in a helper's result; with more, it remains a call
 LARGEST = 400  # expressions in any replacement: a part that is written out may occur more than once
 MOST_STEPS = 500  # statements read for one formula, over all branches of all helpers
-MAX_DEPTH = 12  # calls within calls
+MAX_DEPTH = 12  # depth of calls within calls
 MASK = "grad_input_mask"
 _SHAPES = ("dim", "numel")
 TRUE, FALSE = Expr("word", name="True"), Expr("word", name="False")
@@ -52,7 +52,7 @@ _TRANSPOSED = {"T": transpose, "mT": transpose, "H": lambda e: conj(transpose(e)
 
 
 class Unreadable(Exception):
-    """It is not an expression of mathematics, such as a loop in a helper."""
+    """Raised for a part that is not an expression of mathematics, such as a loop in a helper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,15 @@ class Reader:
     """Reads expressions whose names are in `names`."""
 
     names: Mapping[str, Expr]  # name -> Expr
-    helpers: Functions | None = None  # what may be replaced by its return value; None: nothing
+    helpers: Functions | None = None  # the helpers that may be replaced by their return value; None for none
     module: str | None = None  # the module of formulas/ that the text is in; None for one of YAML
     tensors: frozenset[str] = frozenset()  # names of symbols that are tensors
-    calls: list[str] = field(default_factory=list)  # the public helpers that stayed calls, filled while reading
+    calls: list[str] = field(default_factory=list)  # the public helpers that remained calls, filled while reading
     depth: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
 
     def read(self, node: ast.AST) -> Expr:
-        """Read an expression. Raises Unreadable for what is not an expression of mathematics."""
+        """Read an expression. Raises Unreadable if it is not an expression of mathematics."""
         rule = _RULES.get(type(node))
         if rule is None:
             raise Unreadable(type(node).__name__)
@@ -192,7 +192,7 @@ class Reader:
         for op, item in zip(node.ops, node.comparators, strict=True):
             right = self.read(item)
             if self.helpers is None and isinstance(op, (ast.Is, ast.IsNot)) and truth(right) is not None:
-                # how a kernel treats a number that is a truth value
+                # kernels use truth values as numbers
                 parts.append(FALSE if isinstance(op, ast.Is) else TRUE)
                 continue
             parts.append(self.one_comparison(_COMPARISONS[type(op)], left, right))
@@ -275,7 +275,7 @@ class Reader:
         func = node.func
         keywords = {}
         for item in node.keywords:
-            if item.arg is not None:  # `**x.options()` gives a tensor's dtype and device: no mathematics
+            if item.arg is not None:  # `**x.options()` sets dtype and device: no mathematics
                 keywords[item.arg] = self.read(item.value)
         if isinstance(func, ast.Attribute):
             is_module = isinstance(func.value, ast.Name) and func.value.id not in self.names
@@ -295,7 +295,7 @@ class Reader:
         raise Unreadable("isinstance")
 
     def function(self, name: str, args: list[Expr], keywords: dict[str, Expr], is_name: bool = False) -> Expr:
-        """Return what a call of that name is; `is_name` if a helper may be meant, not a method or an operator."""
+        """Return the expression for a call of that name; `is_name` if it may be a helper, not a method."""
         if name in ("conj", "conjugate") and len(args) == 1:
             return conj(args[0])
         if name == "wrap_opt_if":
@@ -363,20 +363,20 @@ class Reader:
 
 
 def choice(condition: Expr, yes: Expr, no: Expr) -> Expr:
-    """Return `yes` where the condition holds, else `no`; for tuples, element by element."""
+    """Return `yes` if the condition holds, else `no`; for tuples, element by element."""
     if yes.kind == no.kind == "tuple" and len(yes.args) == len(no.args):
         return Expr("tuple", tuple([choice(condition, y, n) for y, n in zip(yes.args, no.args, strict=True)]))
     if condition.kind == "call" and condition.name == "is_complex":
-        # of a real value, the real part is the value itself
+        # the real part of a real value is the value itself
         if substitute(yes, Expr("call", condition.args, "real"), condition.args[0]) == no:
             return yes
     return cases([(yes, condition)], no)
 
 
 def truth(e: Expr) -> bool | None:
-    """Return whether a condition holds, where that is known without values."""
+    """Return whether a condition holds, if that is known without values."""
     if e.kind == "call" and e.name in _SHAPES and len(e.args) == 1:
-        return True  # special cases of scalars and empty tensors are left out
+        return True  # special cases of scalars and empty tensors are omitted
     return {TRUE: True, FALSE: False}.get(e)
 
 

@@ -1,8 +1,8 @@
-"""The keys of an entry in native_functions.yaml, and the values of those that are more than words.
+"""The keys of an entry in native_functions.yaml, and their structured values.
 
 A new key is one line in `KEYS`. `Families` finds the file in generated/ that an operator goes to, `batch_of` reads a
-batching rule (see Note [Batching rules] in src/gradloom/batching/rules/__init__.py for what the rules do), and
-`out_takes` says what an operator asks of a tensor given as `out=`.
+batching rule (Note [Batching rules] in src/gradloom/batching/rules/__init__.py describes the rules), and `out_takes`
+returns an operator's requirements for a tensor given as `out=`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from pathlib import Path
 from ..errors import SpecError, did_you_mean, shorten
 from ..language.kernels import KernelExpr, check_named
 from ..reading.python_files import FunctionIndex, families_in
-from ..reading.text import Entry, Node, Source, Text, TextList, TextMap
+from ..reading.yaml_files import Entry, Node, Source, Text, TextList, TextMap
 from ..schema import FunctionSchema
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of an entry. kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the allowed
-    words."""
+    """A key of an entry. kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: allowed words."""
 
     kind: str
     doc: str
@@ -42,12 +41,20 @@ TAGS = (
     "replayed",
 )  # fmt: skip
 
-TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "default_with_numbers", "no_bool", "none")
+TYPE_PROMOTIONS = (
+    "default",
+    "int_to_float",
+    "always_bool",
+    "default_with_numbers",
+    "no_bool",
+    "no_integer_quotient",
+    "none",
+)
 
 AUTOCASTS = ("lower_precision", "fp32", "promote")
 
 # For a tensor given as out=: its dtype, and the memory that it may share with the inputs.
-OUT_DTYPES = ("castable", "same_dtype")
+OUT_DTYPES = ("castable", "same_dtype", "computed")
 OUT_MEMORY = ("shared", "aligned", "apart")
 
 KEYS = {
@@ -63,6 +70,9 @@ KEYS = {
     "type_promotion": Key("text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS),
     "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
+    "deprecated_order": Key(
+        "words", "all arguments in an order by position that callers may still use, with a warning"
+    ),
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
@@ -73,7 +83,7 @@ KEYS = {
     "domain": Key("any", "where tests may take samples from"),
 }
 
-# Keys of PyTorch's file that this one lacks, and what to write instead.
+# Keys of PyTorch's file that this one lacks, with hints.
 _PYTORCH_KEYS = {
     "dispatch": "`kernel:` says what computes the operator",
     "structured": "remove it; in-place and out variants come from `autogen:`",
@@ -132,7 +142,7 @@ def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
 
 
 def check_domain(entry: Entry, schema: FunctionSchema) -> Node | None:
-    """Return the value of `domain:`, two numbers for each argument. Raises SpecError at the part that is wrong."""
+    """Return the value of `domain:`, two numbers for each argument. Raises SpecError at the offending part."""
     node = entry.get("domain")
     if node is None:
         return None
@@ -200,9 +210,9 @@ _BANNER = re.compile(r"^# == (\w+) ==$", re.MULTILINE)
 class Families:
     """The families of a package, and the family of each entry of a file.
 
-    The first of these decides: `family:` in the entry, the only family whose kernels or composite it names, the banner
-    above it (a comment line `# == reduction ==`), else the default. An entry appended to the end therefore needs no
-    banner.
+    The family is given by the first that exists: `family:` in the entry, the only family whose kernels or composite it
+    names, the banner above it (a comment line `# == reduction ==`), the default. An entry appended to the end therefore
+    needs no banner.
     """
 
     def __init__(self, package: Path | None, source: Source, default: str = DEFAULT_FAMILY) -> None:
@@ -229,7 +239,7 @@ class Families:
         return self._names[above] if above >= 0 else self._default
 
 
-# What each rule takes between its parentheses.
+# The arguments of each rule.
 _NAMES, _NAME, _MAYBE_NAME, _COUNT, _OPERATOR, _NOTHING = "names", "name", "a name", "a count", "operator", "nothing"
 RULES: Mapping[str, str] = {
     "pointwise": _NOTHING, "aligned": _NOTHING, "reduction": _NAME, "whole": _OPERATOR, "dims": _NAMES,
@@ -253,7 +263,7 @@ class Batch:
 
 
 def batch_of(entry: Entry, schema: FunctionSchema, rules: FunctionIndex) -> Batch | None:
-    """Return the value of an entry's `batch:`. Raises SpecError at the word that is wrong."""
+    """Return the value of an entry's `batch:`. Raises SpecError at the offending word."""
     text = entry.get("batch")
     if not isinstance(text, Text):
         return None
@@ -311,7 +321,7 @@ def _check_names(text: Text, schema: FunctionSchema, found: re.Match[str], argum
             )
 
 
-# Keys that people bring along from elsewhere, and what to write instead.
+# Keys that users may expect from other projects, with hints.
 _FOREIGN_KEYS = {
     **dict.fromkeys(("schema", "op"), "the schema is `func:`"),
     **dict.fromkeys(("module", "namespace"), "write `python_module:`"),
@@ -336,7 +346,7 @@ _FOREIGN_KEYS = {
 
 
 def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str, ...]:
-    """Return the words of `out:`. Raises SpecError for two words about one thing, and where no variant takes `out=`."""
+    """Return the words of `out:`. Raises SpecError for two words about one thing, or if no variant takes `out=`."""
     words = words_of(entry, "out")
     if words and not has_out:
         hint = "remove it, or list the variant under `autogen:`"
@@ -355,12 +365,12 @@ def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str,
 def out_takes(
     words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
 ) -> tuple[str, ...]:
-    """Return what `write_out` must know where an operator differs from most: 'same_dtype', 'shared', 'apart'.
+    """Return the words for `write_out` if an operator's requirements are not the usual ones: 'same_dtype',
+    'computed' (in the dtype of `out`), 'shared', 'apart'.
 
     Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
-    PyTorch's write while they read, so that `out` must be all of an input or share nothing with it; so do most
-    composites. An operator with a kernel that promotes nothing returns its input's dtype, and may write to what it has
-    read.
+    PyTorch's write while they read, so that `out` must coincide with an input or share nothing with it; so do most
+    composites. An operator with a kernel that promotes nothing returns its input's dtype, and may write to its inputs.
     """
     promotes = type_promotion not in (None, "none")
     dtype = next((w for w in words if w in OUT_DTYPES), "castable" if promotes or is_composite else "same_dtype")

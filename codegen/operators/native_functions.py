@@ -1,4 +1,4 @@
-"""Load native_functions.yaml: which operators exist, what computes each, and the variants derived from it.
+"""Load native_functions.yaml: the operators, their kernels or composites, and the variants derived from them.
 
     operators = load("native_functions.yaml")
     add = operators["add.Tensor"]
@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
-from ..language.kernels import KernelExpr, analyse, check_named
-from ..language.reserved import check_names
+from ..language.kernels import KernelExpr, analyse, check_function
 from ..reading.python_files import FunctionIndex
-from ..reading.text import Entry, Node, Source, Text
-from ..reading.yaml_files import load_entries
-from ..schema import FunctionSchema, OperatorName, SchemaError, Type, parse
+from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
+from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
 from .keys import (
     DEFAULT_FAMILY,
     Batch,
@@ -44,26 +42,27 @@ class NativeFunction:
     text: Text  # the `func:` value, for errors about the operator
     schema: FunctionSchema  # the operator
     variants: tuple[str, ...]  # 'function', 'method', 'internal'
-    kernel: KernelExpr | None  # what computes it; None for a composite
+    kernel: KernelExpr | None  # its kernel; None for a composite
     composite: str | None  # 'family.function' in src/gradloom/composite/, None for an operator with a kernel
-    derived: tuple[Variant, ...]  # the variants that `autogen:` asks for
+    derived: tuple[Variant, ...]  # the variants listed in `autogen:`
     tags: tuple[str, ...]  # in the order of the file
     python_module: str | None  # 'nn', 'linalg', 'fft', 'special' or None
-    family: str  # the file in generated/ that it goes to
-    type_promotion: str | None  # how dtypes combine; None if the entry does not say
-    promotes: tuple[str, ...]  # names of the tensor arguments that it brings to one dtype; empty for all
+    family: str  # its file in generated/
+    type_promotion: str | None  # its rule of type promotion; None if the entry has none
+    promotes: tuple[str, ...]  # names of the tensor arguments that it converts to one dtype; empty for all
     accepts_number: tuple[str, ...]  # names of tensor arguments that callers may give as a Python number
     domain: Node | None  # the domain of valid inputs, for tests
     number_overload: str | None = None  # its overload with a number as the second argument, if PyTorch has one
-    infix: str | None = None  # the sign that stands for it in formulas, between a tensor and a number; else None
-    on_real: str | None = None  # 'self' if it returns a real tensor as it is; else None
-    out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` says what follows from them and from the rest
-    # 'exact' if a number is not rounded to half precision before it meets such a tensor; else None
+    deprecated_order: tuple[str, ...] = ()  # its arguments in another order, by position, that callers may still use
+    infix: str | None = None  # the sign that formulas may use for it, between a tensor and a number; else None
+    on_real: str | None = None  # 'self' if it returns a real tensor unchanged; else None
+    out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them
+    # 'exact' if a number is not rounded to half precision beside such a tensor; else None
     half_numbers: str | None = None
-    # 'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
+    # 'lower_precision', 'fp32' or 'promote': autocast's rule for the arguments; None for none
     autocast: str | None = None
-    batch: Batch | None = None  # how vmap computes it for a batch, None where that follows from the rest
-    top_level: bool = False  # whether an operator of a package is a function of gradloom's, too
+    batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
+    top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
 
     @property
@@ -78,17 +77,17 @@ class NativeFunction:
 
     @property
     def out_takes(self) -> tuple[str, ...]:
-        """What it asks of a tensor given as `out=`, where that is not what most operators ask."""
+        """Its requirements for a tensor given as `out=`, if they are not the usual ones."""
         return out_takes(self.out, self.type_promotion, self.tags, self.composite is not None)
 
     @property
     def is_view(self) -> bool:
-        """Whether a result shares memory with an argument, as the alias annotations say."""
+        """Return whether a result shares memory with an argument, by the alias annotations."""
         return self.schema.is_view
 
 
 class NativeFunctions:
-    """The entries of a file in their order; `[]` and `in` go by full name, derived names included."""
+    """The entries of a file in their order; `[]` and `in` take full names, derived ones included."""
 
     def __init__(self, functions: tuple[NativeFunction, ...]) -> None:
         self._functions = functions
@@ -104,7 +103,7 @@ class NativeFunctions:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> NativeFunction:
-        """Return the entry that has the name or derives it. Raises KeyError."""
+        """Return the entry with that name, or that derives it. Raises KeyError."""
         return self._by_name[name]
 
     def get(self, name: str) -> NativeFunction | None:
@@ -126,8 +125,7 @@ class NativeFunctions:
 
 
 def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
-    """Return the source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed
-    one."""
+    """Return gradloom's source folder for a YAML file: beside it in a checkout, else the installed one."""
     here = Path(__file__).resolve().parents[1]
     candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
@@ -142,7 +140,7 @@ def rules_folder() -> Path:
 
 def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
     """Load the operators of a YAML file, which errors name as `shown`; `package` holds kernels/ and composite/. Raises
-    SpecError, or SpecErrors where several things are wrong."""
+    SpecError, or SpecErrors for several errors."""
     package = package_folder(path) if package is None else package
     return analyse_entries(load_entries(path, shown), package)
 
@@ -150,13 +148,13 @@ def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Pat
 def analyse_entries(
     entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY, kernels: FunctionIndex | None = None
 ) -> NativeFunctions:
-    """Analyse the entries of a file. `family` is that of entries which nothing else assigns to one; `kernels` are those
-    with names, if not the package's. Raises SpecError, or SpecErrors."""
+    """Analyse the entries of a file. `family` is the default family; `kernels` are the named kernels, if not the
+    package's. Raises SpecError, or SpecErrors."""
     return _Loader(package, entries, family, kernels).load()
 
 
 def parse_func(text: Text) -> FunctionSchema:
-    """Return the schema of a `func:` or `name:` value. Raises SpecError at the word that is wrong."""
+    """Return the schema of a `func:` or `name:` value. Raises SpecError at the offending word."""
     try:
         return parse(text.value)
     except SchemaError as error:
@@ -215,6 +213,7 @@ class _Loader:
             promotes=self.tensors(entry, schema, "promotes"),
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             number_overload=self.number_overload(entry, schema),
+            deprecated_order=self.deprecated_order(entry, schema),
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
@@ -234,8 +233,7 @@ class _Loader:
         if isinstance(kernel, Text):
             return analyse(kernel, schema, self.kernels), None
         if isinstance(composite, Text):
-            check_named(composite, self.composites)
-            return None, composite.value.strip()
+            return None, check_function(composite, schema, self.composites)
         shown = len(str(schema.name))
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
@@ -252,16 +250,37 @@ class _Loader:
 
     def number_overload(self, entry: Entry, schema: FunctionSchema) -> str | None:
         """Return the overload of the same operator that takes a number as the second argument."""
-        name = word_of(entry, "number_overload")
+        name = entry.get("number_overload")
         second = [a.name for a in schema.inputs[1:2]]
-        if name is None or second and second[0] in self.tensors(entry, schema, "accepts_number"):
-            return name
+        if not isinstance(name, Text):
+            return None
+        if not IDENTIFIER.fullmatch(name.value):
+            raise name.error(f"`{shorten(name.value)}` is not the name of an overload", "write a name such as `Scalar`")
+        if second and second[0] in self.tensors(entry, schema, "accepts_number"):
+            return name.value
         hint = f"add `accepts_number: {second[0]}`, or remove it" if second else "remove it"
         message = f"the second argument of `{schema.name}` may be no number, so that `number_overload` has no meaning"
         raise entry.keys["number_overload"].error(message, hint)
 
+    def deprecated_order(self, entry: Entry, schema: FunctionSchema) -> tuple[str, ...]:
+        """Return the arguments in the deprecated order: all of them, with those that are keyword-only among them."""
+        words = words_of(entry, "deprecated_order")
+        names = [a.name for a in schema.inputs]
+        for word in words:
+            if word.value not in names:
+                hint = did_you_mean(word.value, names) or f"its arguments are {', '.join(names) or 'none'}"
+                raise word.error(f"`{schema.name}` has no argument `{shorten(word.value)}`", hint)
+        missing = [name for name in names if name not in [word.value for word in words]] if words else []
+        if missing:
+            hint = f"add {', '.join(missing)}"
+            raise entry.keys["deprecated_order"].error("`deprecated_order` does not name all arguments", hint)
+        if words and not schema.kwarg_only:
+            message = f"`{schema.name}` has no keyword-only argument, so that `deprecated_order` has no meaning"
+            raise entry.keys["deprecated_order"].error(message, "remove it; it is for numbers that moved behind `*`")
+        return tuple(word.value for word in words)
+
     def autocast(self, entry: Entry, schema: FunctionSchema) -> str | None:
-        """Return autocast's rule for the arguments, which operators that take tensors and return new ones may have."""
+        """Return autocast's rule for the arguments. Refuse it for operators without tensors, or that write to one."""
         rule = word_of(entry, "autocast")
         if rule is None:
             return None
@@ -302,7 +321,7 @@ def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
 
 
 def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
-    """Return errors for overloads that no call can choose between."""
+    """Return errors for overloads that no call can distinguish."""
     groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
     for function in functions:
         groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
@@ -325,7 +344,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
 
 
 def check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
-    """Return errors for `whole(f)` where there is no operator f with an argument `dim`."""
+    """Return errors for `whole(f)` if there is no operator f with an argument `dim`."""
     errors = []
     for function in functions:
         batch = function.batch
@@ -371,8 +390,8 @@ _MAKERS: dict[str, Callable[[FunctionSchema], FunctionSchema]] = {
 
 
 def variant_names(name: OperatorName) -> dict[str, str]:
-    """Return the names that `autogen:` may give for an operator, and the kind of variant of each. The overload is kept
-    (`add_.Tensor`) or, where the name is free, left out (`add_`, `add.out`), as PyTorch's file has it."""
+    """Return the names that `autogen:` may give for an operator, and the kind of variant of each. As in PyTorch's file,
+    the overload is kept (`add_.Tensor`) or, if the name is free, omitted (`add_`, `add.out`)."""
     overload = name.overload
     outs = [f"{overload}_out", "out"] if overload else ["out"]
     names: dict[str, str] = {}
@@ -388,8 +407,8 @@ def variant_names(name: OperatorName) -> dict[str, str]:
 
 
 def derive(schema: FunctionSchema, word: Text) -> Variant:
-    """Return the variant of `schema` that a word of `autogen:` names. Raises SpecError at the word: no variant has that
-    name, or the operator has no such variant."""
+    """Return the variant of `schema` that a word of `autogen:` names. Raises SpecError at the word if no variant has
+    that name, or the operator has no such variant."""
     names = variant_names(schema.name)
     kind = names.get(word.value)
     if kind is None:
@@ -416,7 +435,7 @@ def _is_possible(schema: FunctionSchema, kind: str) -> bool:
 
 
 def schema_error(text: Text, error: SchemaError) -> SpecError:
-    """Return a SchemaError at its place in the file."""
+    """Return a SchemaError with its position in the file."""
     return text.error(error.message, error.hint, error.offset, error.length)
 
 
@@ -427,7 +446,7 @@ CallShape = tuple[tuple[str, ...], int, frozenset[tuple[str, str, bool]]]
 
 
 def call_shape(schema: FunctionSchema) -> CallShape:
-    """Return how a call looks to the code that picks an overload, which ignores the names of positional arguments."""
+    """Return the form of a call by which the parser picks an overload; it ignores the names of positional arguments."""
     positional = [a for a in schema.inputs if not a.kwarg_only]
     keywords = [a for a in schema.inputs if a.kwarg_only]
     return (
@@ -438,15 +457,15 @@ def call_shape(schema: FunctionSchema) -> CallShape:
 
 
 def spell(schema: FunctionSchema) -> str:
-    """Return a call as a message shows it: `add(Tensor, Scalar)`."""
+    """Return a call in the form for messages: `add(Tensor, Scalar)`."""
     positional, required, _ = call_shape(schema)
     parts = [t if i < required else f"[{t}]" for i, t in enumerate(positional)]
     return f"{schema.name.name}({', '.join(parts)})"
 
 
 def ambiguous_pairs(group: Iterable[tuple[FunctionSchema, frozenset[str]]]) -> list[tuple[int, int]]:
-    """Return the positions (earlier, later) of overloads with equal calls. A function is never confused with a method;
-    an out variant shares the function of its functional form and is left out."""
+    """Return the positions (earlier, later) of overloads with equal calls. Functions and methods are never confused;
+    out variants share the function of their functional form and are skipped."""
     first: dict[tuple[str, CallShape], int] = {}
     pairs = []
     for i, (schema, variants) in enumerate(group):

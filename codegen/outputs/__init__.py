@@ -1,5 +1,5 @@
 """Stage 8, outputs: the text of every generated file, through the templates.
 
-In: a `Specification`. Out: {path: text}. The stage is `render.render_package`. `support` answers what an operator
-supports, for documentation and tools.
+In: a `Specification`. Out: {path: text}. The stage is `render.render_package`. `support` determines the features that
+an operator supports, for documentation and tools.
 """

@@ -3,10 +3,9 @@
     files = generated_files(target)            # {'functions/elementwise.py': '...', ...}
     files = render_package(specification)
 
-Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` says under which
-names people reach them. Templates hold all emitted text; what they need to know is decided by the stages before.
-Two tables are made here: the overloads of gradloom.ops (`overload_table`) and the operators' batching rules
-(`batching_table`).
+Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` has their public
+names. Templates hold all emitted text; earlier stages make all decisions. Two tables are made here: the overloads of
+gradloom.ops (`overload_table`) and the operators' batching rules (`batching_table`).
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public
 from .stubs import package_stubs, render_stubs
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
+DEBUG = "debug"  # the folder of nodes and wrappers with assertions, in a generated package
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox that decides once about an attribute of a class."""
+    """A sandbox that decides once about each attribute of a class."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -51,7 +51,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return decided
 
 
-# What templates print is never read as a template; the sandbox protects those who replace a template.
+# Printed text is never read as a template; the sandbox protects users who replace a template.
 _ENVIRONMENT = _Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),
     undefined=jinja2.StrictUndefined,
@@ -61,18 +61,19 @@ _ENVIRONMENT = _Environment(
 )
 
 
-def fill(name: str, /, **facts: object) -> str:
-    """Fill a template in with these facts."""
-    return _ENVIRONMENT.get_template(name).render(**facts)
+def fill(name: str, macro: str | None = None, /, **facts: object) -> str:
+    """Fill a template, or one macro of it, in with these facts."""
+    template = _ENVIRONMENT.get_template(name)
+    return template.render(**facts) if macro is None else str(getattr(template.module, macro)(**facts))
 
 
 def _lines(text: str, spaces: int) -> str:
-    """Indent the lines of a part of a template, without blank ones."""
+    """Indent the lines of a part of a template, except blank ones."""
     return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
 
 
 def _docstring(text: str) -> str:
-    """Escape text so that it can stand between three double quotes."""
+    """Escape text for a docstring in triple double quotes."""
     text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return text + " " if text.endswith('"') else text
 
@@ -82,29 +83,49 @@ _ENVIRONMENT.filters["docstring"] = _docstring
 _ENVIRONMENT.filters["repr"] = repr
 
 
-def render_package(specification: Specification) -> dict[str, str]:
-    """Return the text of every generated file of a target, by path within its generated package."""
+def render_package(specification: Specification, debug: bool = False) -> dict[str, str]:
+    """Return the text of every generated file of a target, by path within its generated package. With `debug`, debug/
+    has nodes and wrappers with assertions; see gradloom.core.debug_checks."""
     target = specification.target
-    files = render(specification.derivatives, target.source if target.is_own else None, target)
+    files = render(specification.derivatives, target.source if target.is_own else None, target, debug)
     if target.is_own:
         return files
-    files["__init__.py"] = fill("registered.py.jinja", target=target, version=_version())
+    files["__init__.py"] = fill("package.jinja", "registered", target=target, version=_version())
     files["operators.py"] = fill(
-        "package.py.jinja", target=target, what="The operators of the package, by name: bound when it is registered."
+        "package.jinja",
+        "docstring_only",
+        target=target,
+        what="The operators of the package, by name: bound when it is registered.",
     )
     if specification.overrides:
         files |= _overrides(specification)
+        if debug:
+            files |= _in_debug(_overrides(specification, debug))
     return files
 
 
-def _overrides(specification: Specification) -> dict[str, str]:
-    """Render new wrappers for operators of gradloom's that differ from the old ones in their derivatives only."""
+def has_debug(target: Target) -> bool:
+    """Return whether a target's generated package has nodes and wrappers with assertions."""
+    return target.output is not None and (target.output / DEBUG).is_dir()
+
+
+def _in_debug(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"{DEBUG}/{name}": text for name, text in files.items()}
+
+
+def _overrides(specification: Specification, debug: bool = False) -> dict[str, str]:
+    """Render new wrappers for gradloom's operators that differ from the old ones in their derivatives only."""
     target = specification.target
     theirs = _own_wrappers()
     notation = _notation(target)
     wrappers = [
         replace(
-            theirs[f.name], doc=docstring(f, notation), info=f.info, strategy=f.strategy, replacement=target.overrides
+            theirs[f.name],
+            doc=docstring(f, notation),
+            info=f.info,
+            strategy=f.strategy,
+            replacement=target.overrides,
+            debug=debug,
         )
         for f in specification.overrides
     ]
@@ -112,12 +133,12 @@ def _overrides(specification: Specification) -> dict[str, str]:
     helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
     files = {
         "overrides.py": fill(
-            "overrides.py.jinja", target=target, wrappers=wrappers, helpers=helpers, nodes=sorted(infos)
+            "wrappers.jinja", "overrides", target=target, wrappers=wrappers, helpers=helpers, nodes=sorted(infos)
         )
     }
     if infos:
         nodes = [NodeClass(info) for info in infos.values()]
-        files["functions/overrides.py"] = _functions("overridden", nodes, target)
+        files["functions/overrides.py"] = _functions("overridden", nodes, target, debug)
     return files
 
 
@@ -133,7 +154,7 @@ def _own_wrappers() -> dict[str, Wrapper]:
 
 
 def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
-    """Return the operators and variants that have a wrapper of their own."""
+    """Return the operators and variants that have their own wrapper."""
     return [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
 
 
@@ -153,9 +174,12 @@ def _notation_in_memory() -> Notation:
     return Notation(source / "formulas")
 
 
-def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:
+def render(
+    derivatives: Derivatives, package: Path | None = None, target: Target | None = None, debug: bool = False
+) -> dict[str, str]:
     """Return the text of every generated file, by path within the package. With the folder of the hand-written library,
-    `package`, there are stubs, and docstrings write out what short helpers do."""
+    `package`, stubs are rendered, and docstrings write short helpers out. With `debug`, debug/ has nodes and wrappers
+    with assertions."""
     joined = _with_wrapper(derivatives)
     if target is not None and not target.is_own:
         notation = _notation(target)
@@ -163,29 +187,38 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
         target, notation = target or own(), Notation(*([package / "formulas"] if package is not None else []))
     wrappers = make_all(joined, notation, target)
     families = sorted({w.native.family for w in wrappers})
-    files = {
-        name: fill("package.py.jinja", what=what, target=target)
-        for name, what in (
-            ("__init__.py", "The generated library."),
-            ("functions/__init__.py", "Backward nodes, by family."),
-            ("variable_type/__init__.py", "Wrappers, by family."),
-        )
-    }
     nodes_of = _nodes_by_family(derivatives, joined, families)
-    for family in families:
-        mine = [w for w in wrappers if w.native.family == family]
-        nodes = nodes_of[family]
-        if nodes:
-            files[f"functions/{family}.py"] = _functions(family, nodes, target)
-        files[f"variable_type/{family}.py"] = _variable_type(family, mine, target)
+    files = _by_family(wrappers, nodes_of, target, False)
+    if debug:
+        files |= _in_debug(_by_family(wrappers, nodes_of, target, True))
+    files["__init__.py"] = fill("package.jinja", "docstring_only", what="The generated library.", target=target)
     names = public_names(wrappers)
     files["namespaces.py"] = _namespaces(families, wrappers, names, target)
-    files["overloads.py"] = fill("overloads.py.jinja", operators=overload_table(wrappers), target=target)
-    files["batching.py"] = fill("batching.py.jinja", operators=batching_table(wrappers), target=target)
+    files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
+    files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
         files |= package_stubs(names, target, fill)
+    return files
+
+
+def _by_family(
+    wrappers: Iterable[Wrapper], nodes_of: Mapping[str, list[NodeClass]], target: Target, debug: bool
+) -> dict[str, str]:
+    """Return the two packages that have a file for each family."""
+    files = {
+        name: fill("package.jinja", "docstring_only", what=what, target=target)
+        for name, what in (
+            ("functions/__init__.py", "Backward nodes, by family."),
+            ("variable_type/__init__.py", "Wrappers, by family."),
+        )
+    }
+    for family, nodes in nodes_of.items():
+        mine = [replace(w, debug=debug) for w in wrappers if w.native.family == family]
+        if nodes:
+            files[f"functions/{family}.py"] = _functions(family, nodes, target, debug)
+        files[f"variable_type/{family}.py"] = _variable_type(family, mine, target, debug)
     return files
 
 
@@ -205,12 +238,12 @@ def _nodes_by_family(
     return found
 
 
-def _functions(family: str, nodes: Sequence[NodeClass], target: Target) -> str:
+def _functions(family: str, nodes: Sequence[NodeClass], target: Target, debug: bool) -> str:
     helpers = _by_module(h for n in nodes for h in n.info.helpers)
-    return fill("functions.py.jinja", family=family, nodes=nodes, helpers=helpers, target=target)
+    return fill("nodes.jinja", "functions", family=family, nodes=nodes, helpers=helpers, target=target, debug=debug)
 
 
-def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
+def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target, debug: bool) -> str:
     kernels = {module for w in wrappers if w.native.kernel is not None for _, module in w.native.kernel.modules}
     composites = {w.native.composite_module for w in wrappers if w.native.composite_module is not None}
     implementations = [*_aliases("kernels", kernels, target), *_aliases("composite", composites, target)]
@@ -222,7 +255,8 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
         for name, w in results.items()
     ]
     return fill(
-        "variable_type.py.jinja",
+        "wrappers.jinja",
+        "variable_type",
         family=family,
         wrappers=wrappers,
         implementations=implementations,
@@ -231,6 +265,7 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
         return_types=return_types,
         autocast=[w for w in wrappers if w.autocast],
         target=target,
+        debug=debug,
     )
 
 
@@ -244,10 +279,10 @@ def _aliases(folder_name: str, modules: Iterable[str], target: Target) -> list[t
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return helpers by the full name of their module."""
+    """Return helpers by their module."""
     found: dict[str, set[str]] = {}
     for module, name in helpers:
-        found.setdefault(module if "." in module else f"gradloom.formulas.{module}", set()).add(name)
+        found.setdefault(module, set()).add(name)
     return [(module, sorted(names)) for module, names in sorted(found.items())]
 
 
@@ -259,7 +294,8 @@ def _namespaces(
         if n.module and n.is_function:
             modules.setdefault(n.module, []).append((n.short, n.name))
     return fill(
-        "namespaces.py.jinja",
+        "package.jinja",
+        "namespaces",
         families=families,
         names=public,
         wrappers=wrappers,
@@ -269,17 +305,16 @@ def _namespaces(
 
 
 def shown(target: Target, name: str) -> str:
-    """Return the path of a YAML file for messages: relative to the current folder if it is inside, as editors want
-    it."""
+    """Return the path of a YAML file for messages: relative to the current folder if inside it, as editors expect."""
     path = target.path(name)
     return name if target.is_own or not path.is_relative_to(Path.cwd()) else str(path.relative_to(Path.cwd()))
 
 
-def generated_files(target: Target) -> dict[str, str]:
-    """Run all stages: return the generated files of a target."""
+def generated_files(target: Target, debug: bool = False) -> dict[str, str]:
+    """Run all stages: return the generated files of a target, with `debug` those of debug/, too."""
     from ..derivatives.specification import load
 
-    return render_package(load(target, lambda name: shown(target, name)))
+    return render_package(load(target, lambda name: shown(target, name)), debug)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,20 +322,20 @@ class Row:
     """One overload."""
 
     overload: str  # its name, `default` for the one without
-    wrapper: str  # the unambiguous name of the wrapper that computes it
-    schema: str  # Python source of its text
-    tags: str  # separated by spaces, as are numbers
-    numbers: str  # the tensor arguments that may be given as a Python number
+    wrapper: str  # the unambiguous name of its wrapper
+    schema: str  # its schema as Python source
+    tags: str  # tags, numbers: separated by spaces
+    numbers: str  # the tensor arguments that may be a Python number
     made_by: str  # `kernel` or `composite`
 
 
 SCALAR = Base("Scalar")
-# The tag that a variant gets; it loses `core`, since others are not made of it.
+# The tag of a derived variant; `core` is dropped, since other operators are not made of variants.
 _VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
 
 
 def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
-    """Return the overloads of each operator; out variants follow those that return a new result."""
+    """Return the overloads of each operator; out variants follow the overloads that return a new result."""
     functional: dict[str, list[Row]] = {}
     out: dict[str, list[Row]] = {}
     for w in wrappers:
@@ -315,7 +350,7 @@ def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
 
 
 def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
-    """Return the schema, and the one with a number as the second argument where that is an overload of its own."""
+    """Return the schema, and the one with a number as second argument if that is a separate overload."""
     if w.native.number_overload is None:
         return (schema,)
     first, second, *others = schema.arguments
@@ -382,7 +417,7 @@ def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
         return rule
     functional = _functional(w, by_name)
     if functional is None or _rule(functional, by_name).rule == "loop":
-        return Batch("loop")  # each batch element is written in its place
+        return Batch("loop")  # each batch element is written in place
     return Batch("write", (functional.function,))
 
 
@@ -411,14 +446,14 @@ def _random(native: NativeFunction) -> Batch:
 
 
 def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
-    """Return the operator that computes what an in-place one writes, in the same family."""
+    """Return the operator that computes the values of an in-place one, in the same family."""
     base, dot, overload = w.name.partition(".")
     found = by_name.get(base.removesuffix("_") + dot + overload)
     return found if found is not None and found.native.family == w.native.family else None
 
 
 def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
-    """Return a rule as the table has it, with the signatures of the operators that it names."""
+    """Return a rule as the table has it, with the signatures of the operators it names."""
     arguments = batch.arguments
     if batch.rule == "reduction":
         type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])

@@ -1,18 +1,18 @@
 """Type stubs of the operators, which describe functions and methods made at run time to type checkers and editors.
 
 Note [Stubs]
-The stubs are a package of their own, `gradloom._stubs`, which nothing imports at run time: hand-written modules import
-from it under `if TYPE_CHECKING` what they bind dynamically. `operators` has every operator under the name of its
-function; `functions`, `nn`, `linalg` and the others list the operators of a namespace; `methods` is a base class of
-Tensor; `return_types` has the named results. They are rendered into generated/stubs/gradloom-stubs/_stubs/. A wheel has
-them at gradloom/_stubs/; an editable install puts the folder above on the path, where type checkers take it for a
+The stubs are a separate package, `gradloom._stubs`, which is not imported at run time: under `if TYPE_CHECKING`,
+hand-written modules import from it the names that they bind dynamically. `operators` has every operator under the name
+of its function; `functions`, `nn`, `linalg` and the others list the operators of a namespace; `methods` is a base class
+of Tensor; `return_types` has the named results. They are rendered into generated/stubs/gradloom-stubs/_stubs/. A wheel
+has them at gradloom/_stubs/; an editable install puts the folder above on the path, where type checkers take it for a
 partial stub package (PEP 561).
 
 A name that is also written by hand (einsum, Tensor.norm) is left out: the hand-written signature is more precise.
 
 A package of operators has its stubs beside its generated code: `operators.pyi`, from which its `__init__.py` imports
-under `if TYPE_CHECKING`, and `methods.pyi`. Type checkers cannot see what it adds to gradloom's own classes and modules
-at run time; `methods_of`, which returns the tensor that it is given, declares the methods.
+under `if TYPE_CHECKING`, and `methods.pyi`. Type checkers cannot see the names that it adds to gradloom's own classes
+and modules at run time; `methods_of`, which returns its argument, declares the methods.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..language.reserved import ALIASES
-from ..schema import Type
+from ..schema import ALIASES, Type
 from ..target import METHODS_OF, Target
 from ..wrappers.calls import Parameter
 from ..wrappers.wrappers import PublicName, Wrapper
 
 FOLDER = "stubs/gradloom-stubs"
+TEMPLATE = "package.jinja"
 
-# Schema type -> the annotation: of one value, of a list of any length, of a list of n or one value for all.
+# Schema type -> the annotation of one value, of a list of any length, and of a list of n or one value for all.
 _TYPES = {
     "Tensor": ("Tensor", "Sequence[Tensor]", "Sequence[Tensor]"),
     "Scalar": ("Number", "Sequence[Number]", "Sequence[Number]"),
@@ -50,7 +50,7 @@ _SYMBOLIC = {"SymInt": "int", "SymBool": "bool", "DeviceIndex": "int"}
 
 
 def argument_type(type_: Type, number: bool = False) -> str:
-    """Return the annotation of an argument; `number`: a Python number may stand for the tensor."""
+    """Return the annotation of an argument; `number`: a Python number may replace the tensor."""
     base = type_.base.name
     single, many, some = _TYPES.get(_SYMBOLIC.get(base, base), ("object",) * 3)
     text = single
@@ -73,7 +73,7 @@ def return_type(type_: Type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One overload as the template prints it."""
+    """One overload in the form for the template."""
 
     parameters: str
     returns: str
@@ -110,7 +110,7 @@ def _default(p: Parameter) -> str:
 
 
 def _varargs(shown: Sequence[Parameter]) -> Parameter | None:
-    """Return the parameter whose integers may be passed one by one: the only positional one."""
+    """Return the parameter whose integers may be passed separately: the only positional one."""
     positional = [p for p in shown if not p.argument.kwarg_only]
     if len(positional) != 1:
         return None
@@ -142,7 +142,7 @@ def _returns(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> str:
 
 
 def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> list[Signature]:
-    """Return the ways to call a wrapper: with lists as lists and, where allowed, with integers one by one."""
+    """Return the ways to call a wrapper: with lists as lists and, if allowed, with separate integers."""
     own = next((p for p in w.parameters if p.argument.name == "self"), None) if method else None
     shown = [p for p in w.parameters if p is not own]
     returns = _returns(w, method, results)
@@ -188,8 +188,7 @@ def _stub(name: str, wrappers: Iterable[Wrapper], method: bool, results: dict[st
 
 
 def _covers(one: Signature, other: Signature) -> bool:
-    """Return whether an overload accepts every call of another: tensors may be numbers, optional parameters are
-    added."""
+    """Return whether an overload accepts every call of another: tensors may be numbers, optional parameters added."""
     theirs = other.parameters.split(", ")
     names = {p.partition(":")[0] for p in theirs}
     mine = [p for p in one.parameters.split(", ") if p.partition(":")[0] in names or " = " not in p]
@@ -206,7 +205,7 @@ def _covers(one: Signature, other: Signature) -> bool:
 
 
 def names_in(body: Iterable[ast.stmt]) -> set[str]:
-    """Return the names that statements bind, also under `if`; of imports, only those without `*`."""
+    """Return the names that statements bind, also under `if`; imports of `*` are skipped."""
     found: set[str] = set()
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -256,16 +255,17 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
                 modules.setdefault(module, []).append((n.short, n.name))
     files = {
         "py.typed": "partial\n",
-        "_stubs/__init__.pyi": template("stubs/package.pyi.jinja"),
-        "_stubs/operators.pyi": template("stubs/operators.pyi.jinja", functions=functions, target=None, results=()),
-        "_stubs/methods.pyi": template("stubs/methods.pyi.jinja", methods=methods),
+        "_stubs/__init__.pyi": template(TEMPLATE, "package"),
+        "_stubs/operators.pyi": template(TEMPLATE, "operators", functions=functions, target=None, results=()),
+        "_stubs/methods.pyi": template(TEMPLATE, "methods", stubs=methods),
         "_stubs/return_types.pyi": template(
-            "stubs/return_types.pyi.jinja", target=None, results=[results[name] for name in sorted(results)]
+            TEMPLATE, "return_types", target=None, results=[results[name] for name in sorted(results)]
         ),
     }
     for module, listed in sorted(modules.items()):
         files[f"_stubs/{module}.pyi"] = template(
-            "stubs/namespace.pyi.jinja",
+            TEMPLATE,
+            "namespace",
             module=module,
             same=[name for short, name in listed if short == name],
             renamed=[(short, name) for short, name in listed if short != name],
@@ -278,14 +278,14 @@ def package_stubs(names: Sequence[PublicName], target: Target, template: Callabl
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
     methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results) for n in names if n.is_method]
-    facts = {
-        "target": target,
-        "functions": functions,
-        "methods": methods,
-        "function": METHODS_OF,
-        "results": [results[name] for name in sorted(results)],
+    named = [results[name] for name in sorted(results)]
+    files = {
+        "operators.pyi": template(TEMPLATE, "operators", functions=functions, target=target, results=named),
+        "methods.pyi": template(
+            TEMPLATE, "methods_of", function=METHODS_OF, methods=methods, target=target, results=named
+        ),
+        "methods.py": template(TEMPLATE, "methods_of_module", function=METHODS_OF, target=target),
     }
-    files = {"operators.pyi": "operators.pyi", "methods.pyi": "methods_of.pyi", "methods.py": "methods_of.py"}
-    if results:
-        files["return_types.pyi"] = "return_types.pyi"
-    return {path: template(f"stubs/{name}.jinja", **facts) for path, name in files.items()}
+    if named:
+        files["return_types.pyi"] = template(TEMPLATE, "return_types", target=target, results=named)
+    return files

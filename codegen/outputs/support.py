@@ -1,4 +1,4 @@
-"""What an operator supports, derived from its entries and from what they call. Nothing is executed.
+"""Determine the features that an operator supports, from its entries and the operators they call. Nothing is executed.
 
     support = Support(derivatives, source)
     row = support.row(derivatives["mul.Tensor"])
@@ -23,7 +23,7 @@ import numpy
 
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from ..language.scope import ATTRIBUTE_NAMES, METHOD_NAMES, TENSOR_ATTRIBUTES, TENSOR_METHODS
-from ..reading.python_files import MODULES, Functions
+from ..reading.python_files import MODULES, NO_DERIVATIVE, Functions
 
 YES, NO, PART, NONE, UNKNOWN = "yes", "no", "part", "none", "unknown"
 
@@ -32,8 +32,7 @@ YES, NO, PART, NONE, UNKNOWN = "yes", "no", "part", "none", "unknown"
 class Fact:
     """An answer and its reason."""
 
-    # 'yes', 'no', 'part' (for some inputs), 'none' (not applicable: nothing to differentiate), or 'unknown' (it must be
-    # run)
+    # 'yes', 'no', 'part' (for some inputs), 'none' (nothing to differentiate), or 'unknown' (it must be run)
     answer: str
     why: str = ""
 
@@ -46,7 +45,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one operator supports."""
+    """The support of one operator."""
 
     reverse: Fact
     double: Fact
@@ -56,7 +55,7 @@ class Row:
     out: Fact
 
     def items(self) -> Iterator[tuple[str, Fact]]:
-        """Yield (title, fact) for each column, in the order in which people read them."""
+        """Yield (title, fact) for each column, in display order."""
         yield from (
             ("reverse mode", self.reverse),
             ("double backward", self.double),
@@ -68,8 +67,8 @@ class Row:
 
 
 class Support:
-    """Answers for operators and those that they may call, with formulas/ and composite/ of a package first, then
-    gradloom's, in `sources`."""
+    """The support of operators and of those that they may call. `sources` has the folders formulas/ and composite/ of a
+    package first, then gradloom's."""
 
     def __init__(self, functions: Iterable[DifferentiableFunction], *sources: Path) -> None:
         functions = tuple(functions)
@@ -85,7 +84,7 @@ class Support:
         self._rows: dict[tuple[str, str], Fact] = {}
 
     def row(self, function: DifferentiableFunction) -> Row:
-        """Return what an operator supports."""
+        """Return the support of an operator."""
         return Row(
             self.fact("reverse", function),
             self.fact("double", function),
@@ -96,7 +95,7 @@ class Support:
         )
 
     def fact(self, column: str, function: DifferentiableFunction) -> Fact:
-        """Return 'reverse', 'double' or 'forward' of an operator. Operators that call one another count as
+        """Return the fact 'reverse', 'double' or 'forward' of an operator. Mutually recursive ones count as
         supported."""
         key = (column, function.name)
         if key not in self._rows:
@@ -121,7 +120,7 @@ class Support:
         return Fact(YES, "by formula")
 
     def _by_composition(self, column: str, function: DifferentiableFunction) -> Fact:
-        """Return what all operators that a composite calls support."""
+        """Return the common support of all operators that a composite calls."""
         calls = self.composite_calls(function)
         facts = [(name, self.best(column, name)) for name in calls]
         missing = [name for name, fact in facts if fact.answer == NO]
@@ -136,8 +135,7 @@ class Support:
         return Fact(YES, "through the operators that it calls")
 
     def best(self, column: str, name: str) -> Fact:
-        """Return the best answer among the overloads of a name, since the overload that a call means is unknown
-        here."""
+        """Return the best answer among the overloads of a name, since it is unknown which one a call means."""
         facts = [self.fact(column, f) for f in self.by_name[name]]
         return next((f for answer in (YES, PART, NO) for f in facts if f.answer == answer), Fact(NONE))
 
@@ -169,7 +167,7 @@ class Support:
         return Fact(NO, f"{', '.join(sorted(missing))}, which its formula calls, has no derivative")
 
     def formula_calls(self, info: DifferentiabilityInfo, d: Derivative) -> set[str]:
-        """Return the operators without a derivative to which a formula passes something differentiable: a gradient, a
+        """Return the operators without a derivative to which a formula passes a differentiable value: a gradient, a
         differentiable input or output, or a value computed from them."""
         inputs = {i.name for i in info.inputs}
         names = {"grad", "grads"} | {g.name for g in d.gradients}
@@ -209,7 +207,7 @@ class Support:
     # Complex numbers
 
     def complex(self, function: DifferentiableFunction) -> Fact:
-        """Return whether it takes complex tensors, where the kernel shows it."""
+        """Return whether it takes complex tensors, if the kernel shows it."""
         kernel = function.function.kernel
         if kernel is None:
             return Fact(UNKNOWN, "it depends on the operators that it calls")
@@ -218,7 +216,7 @@ class Support:
     # Variants
 
     def variant(self, function: DifferentiableFunction, kind: str) -> Fact:
-        """Return the in-place or out variant: derived by `autogen:`, or an entry of its own."""
+        """Return the in-place or out variant: derived by `autogen:`, or a separate entry."""
         derived = next((v for v in function.function.derived if v.kind == kind), None)
         if derived is not None:
             return Fact(YES, str(derived.schema.name))
@@ -245,10 +243,10 @@ MAX_DEPTH = 12
 
 
 class Flow:
-    """One pass over a formula: which operators get something that is differentiated.
+    """One pass over a formula, which finds the operators that receive a differentiable value.
 
     answer   the name of an operator -> whether it is differentiable: 'yes', 'part', 'no', 'none'; None for another name
-    stopped  the operators that are not differentiable and get such a value, filled by `expression`
+    stopped  the operators that are not differentiable and receive such a value, filled by `expression`
     """
 
     def __init__(self, functions: Functions, answer: Callable[[str], str | None]) -> None:
@@ -280,7 +278,7 @@ class Flow:
         return self.any_of([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)], names, module)
 
     def any_of(self, nodes: list[ast.expr], names: Collection[str], module: str | None) -> bool:
-        """Return whether one of them depends on a name; all are visited, for what they call."""
+        """Return whether one of them depends on a name; all are visited, for the calls in them."""
         return True in [self.expression(node, names, module) for node in nodes]
 
     def call(self, node: ast.Call, names: Collection[str], module: str | None) -> bool:
@@ -311,7 +309,7 @@ class Flow:
     def function(
         self, module: str, definition: ast.FunctionDef, given: list[bool], words: dict[str | None, bool]
     ) -> bool:
-        """Follow a call of a helper; `given` and `words` say which arguments depend on what is differentiated."""
+        """Follow a call of a helper; `given` and `words` say whether each argument depends on differentiated values."""
         if self.depth >= MAX_DEPTH:
             return True
         self.depth += 1
@@ -326,7 +324,7 @@ class Flow:
         return result
 
     def statements(self, body: list[ast.stmt], names: set[str], module: str) -> bool:
-        """Return whether what the statements return depends on the names; `names` grows by what is assigned."""
+        """Return whether the result of the statements depends on the names; assignments extend `names`."""
         result = False
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and statement.value is not None:
@@ -338,6 +336,8 @@ class Flow:
                 if self.expression(statement.iter, names, module):
                     names |= _names_in(statement.target)
                 result = self.statements([*statement.body, *statement.body], names, module) or result
+            elif isinstance(statement, ast.If) and ast.unparse(statement.test).startswith(NO_DERIVATIVE):
+                result = self.statements(statement.orelse, names, module) or result
             elif isinstance(statement, (ast.If, ast.While)):
                 self.expression(statement.test, names, module)
                 body = statement.body * (2 if isinstance(statement, ast.While) else 1)
@@ -347,7 +347,7 @@ class Flow:
         return result
 
     def assigned(self, target: ast.expr, value: ast.expr, names: Collection[str], module: str) -> set[str]:
-        """Return the names that an assignment makes depend on what is differentiated."""
+        """Return the names that an assignment makes dependent on differentiated values."""
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             pairs = zip(target.elts, value.elts, strict=True)
             return {name for t, v in pairs for name in self.assigned(t, v, names, module)}
@@ -355,7 +355,7 @@ class Flow:
 
 
 def _names_in(target: ast.expr) -> set[str]:
-    """Return the names that an assignment to a target binds; for `x[i] = y`, x."""
+    """Return the names that an assignment to a target binds; x for `x[i] = y`."""
     if isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
         return _names_in(target.value)
     if isinstance(target, (ast.Tuple, ast.List)):

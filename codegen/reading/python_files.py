@@ -12,19 +12,20 @@ family, `activation.softmax`, and generated code imports the module that defines
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from ..errors import did_you_mean
 
+NO_DERIVATIVE = "not is_differentiated("  # begins the test of a branch that no derivative passes
 MODULES = ("ops", "_operators", "own")  # names of the operators' module in the files; `own` is a package's
 
 
 class Functions:
-    """The top-level functions of the modules in some folders, private ones too. Modules go by their dotted names from
-    the folder; one that an earlier folder has as well, by `<package>.<name>`."""
+    """The top-level functions of the modules in some folders, private ones included. Modules go by their dotted names
+    from the folder; one that an earlier folder has, too, by `<package>.<name>`."""
 
     def __init__(self, *folders: Path) -> None:
         self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
@@ -92,8 +93,7 @@ class Functions:
         )
 
     def calls(self, module: str, name: str) -> frozenset[str]:
-        """Return the names of operators and methods that a function calls, also through other functions of the
-        folder."""
+        """Return the names of operators and methods that a function calls, also through other functions there."""
         origin = self._imports.get(module, {}).get(name)
         if origin is not None:
             return self.calls(*origin)
@@ -102,13 +102,13 @@ class Functions:
             return frozenset()
         key = (module, name)
         if key not in self._calls:
-            self._calls[key] = frozenset()  # for functions that call one another
+            self._calls[key] = frozenset()  # functions may call one another
             self._calls[key] = self._called(module, name, definition)
         return self._calls[key]
 
     def _called(self, module: str, name: str, definition: ast.AST) -> frozenset[str]:
         names: set[str] = set()
-        for node in ast.walk(definition):
+        for node in _differentiated(definition):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and isinstance(definition, ast.expr):
                 names.add(node.value)  # `_alias("exp2")`
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULES:
@@ -120,6 +120,17 @@ class Functions:
             elif isinstance(node, ast.Name) and node.id != name:
                 names |= self.calls(module, node.id)
         return frozenset(names)
+
+
+def _differentiated(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk over a function, without the branches that no derivative passes: `if not is_differentiated(...):`."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(node, ast.If) and ast.unparse(node.test).startswith(NO_DERIVATIVE):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _differentiated(child)
 
 
 def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
@@ -136,31 +147,133 @@ def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function: their names, the number of positional ones, and those without a default. `names` is
-    None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`)."""
+    """What the definition of a function shows. `positional` is None for a name that is not a plain `def`, or whose
+    parameters are open (`*args`, `**kwargs`)."""
 
-    names: tuple[str, ...] | None = None
-    positional: int = 0
-    required: frozenset[str] = frozenset()
+    positional: tuple[str, ...] | None = None  # the parameters that may be given by position
+    keywords: tuple[str, ...] = ()  # those that are keyword-only
+    required: frozenset[str] = frozenset()  # those without a default
+    words: Mapping[str, frozenset[str]] = field(default_factory=dict)  # parameter -> the types in its annotation
+    # (line, number of values) for each end of the function whose number shows, or NOTHING, NO_ARRAY, A_LIST
+    results: tuple[tuple[int, int], ...] = ()
 
-    def mismatch(self, positional: int, keywords: list[str]) -> str:
-        """Return why a call with these arguments fails; '' if it does not."""
-        if self.names is None:
-            return ""
-        if positional > self.positional:
-            return f"it takes {self.positional} positional argument(s), {positional} are given"
-        given = {*self.names[:positional], *keywords}
-        unknown = [k for k in keywords if k not in self.names]
-        if unknown:
-            return f"it has no parameter `{unknown[0]}`"
-        twice = [k for k in keywords if k in self.names[:positional]]
-        if twice:
-            return f"`{twice[0]}` is given twice"
-        missing = [n for n in self.names if n in self.required and n not in given]
-        return f"`{missing[0]}` is missing" if missing else ""
+    def misuse(self, given: int, keywords: Sequence[str]) -> tuple[str, str] | None:
+        """Return why a call with `given` positional arguments and `keywords` fails, as (the keyword at fault or '',
+        message); None if it does not."""
+        if self.positional is None:
+            return None
+        for word in keywords:
+            if word not in (*self.positional, *self.keywords):
+                return word, f"it has no parameter `{word}`"
+            if word in self.positional[:given]:
+                return word, f"`{word}` is given twice"
+        if given > len(self.positional):
+            return "", f"it takes {len(self.positional)} positional argument(s), {given} are given"
+        names = (*self.positional[given:], *self.keywords)
+        missing = [f"`{n}`" for n in names if n in self.required and n not in keywords]
+        return ("", f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing") if missing else None
 
     def __str__(self) -> str:
-        return ", ".join(self.names or ("...",))
+        if self.positional is None:
+            return "..."
+        return ", ".join((*self.positional, *("*",) * bool(self.keywords), *self.keywords))
+
+
+NOTHING, NO_ARRAY, A_LIST = 0, -1, -2  # numbers of values
+
+
+def signature(node: ast.FunctionDef) -> Signature:
+    """Return what a definition shows. A decorator may change everything."""
+    a = node.args
+    if node.decorator_list or a.vararg is not None or a.kwarg is not None:
+        return Signature()
+    parameters = (*a.posonlyargs, *a.args)
+    defaults = dict(zip(reversed(parameters), reversed(a.defaults), strict=False))
+    defaults |= {p: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
+    words = {p.arg: frozenset(_type_words(p.annotation)) for p in (*parameters, *a.kwonlyargs) if p.annotation}
+    for p, default in defaults.items():
+        if p.arg in words and isinstance(default, ast.Constant) and default.value is None:
+            words[p.arg] |= {"None"}
+    required = frozenset(p.arg for p in (*parameters, *a.kwonlyargs) if p not in defaults)
+    positional, keywords = tuple(p.arg for p in parameters), tuple(p.arg for p in a.kwonlyargs)
+    return Signature(positional, keywords, required, words, tuple(_results(node)))
+
+
+def _type_words(node: ast.expr) -> Iterator[str]:
+    """Yield the types of an annotation without their parameters: `list` and `None` for `list[int] | None`."""
+    match node:
+        case ast.Constant(value=str() as text):
+            try:
+                yield from _type_words(ast.parse(text, mode="eval").body)
+            except SyntaxError:
+                yield text
+        case ast.BinOp(left=left, right=right):
+            yield from (*_type_words(left), *_type_words(right))
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            yield from (*_type_words(inner), "None")
+        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=items)):
+            for item in items:
+                yield from _type_words(item)
+        case ast.Subscript(value=inner):
+            yield from _type_words(inner)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            yield name
+        case _:
+            yield ast.unparse(node)
+
+
+def _results(function: ast.FunctionDef) -> Iterator[tuple[int, int]]:
+    inside = list(_own_nodes(function.body))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+        return
+    if not _ends(function.body):
+        yield function.lineno, NOTHING
+    for node in inside:
+        if isinstance(node, ast.Return):
+            for count in _counts(node.value):
+                yield node.lineno, count
+
+
+def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes and their parts, without those of functions and classes defined in them."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _own_nodes(ast.iter_child_nodes(node))
+
+
+def _counts(value: ast.expr | None) -> Iterator[int]:
+    match value:
+        case None | ast.Constant(value=None):
+            yield NOTHING
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (*_counts(body), *_counts(orelse))
+        case ast.ListComp() | ast.GeneratorExp():
+            yield A_LIST
+        case ast.Tuple(elts=items) | ast.List(elts=items) if not any(isinstance(item, ast.Starred) for item in items):
+            yield len(items)
+        case ast.Dict() | ast.Set() | ast.Lambda() | ast.JoinedStr() | ast.Constant(value=str() | bytes()):
+            yield NO_ARRAY
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Return whether control cannot leave a body at its end."""
+    match body[-1] if body else None:
+        case ast.Return() | ast.Raise() | ast.Continue():
+            return True
+        case ast.If(body=one, orelse=other):
+            return _ends(one) and _ends(other)
+        case ast.With(body=inner):
+            return _ends(inner)
+        case ast.While(test=ast.Constant(value=True)) as loop:
+            return not any(isinstance(node, ast.Break) for node in _own_nodes(loop.body))
+        case ast.For(orelse=orelse) | ast.While(orelse=orelse):
+            return _ends(orelse)
+        case ast.Try(body=inner, handlers=handlers, orelse=orelse, finalbody=final):
+            return _ends(final) or (_ends(orelse or inner) and all(_ends(h.body) for h in handlers))
+        case ast.Match(cases=cases):
+            return all(_ends(c.body) for c in cases) and isinstance(cases[-1].pattern, ast.MatchAs)
+    return False
 
 
 def modules_in(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -182,9 +295,9 @@ def families_in(folder: Path) -> frozenset[str]:
 class FunctionIndex:
     """The functions of the families in a folder. None is no folder. See Note [Families].
 
-    Files are parsed when a family is first asked for. A name is known if a file defines or assigns it at its top
-    level and it does not start with an underscore, or, where no file of the family does, if one imports it from
-    gradloom or by a relative import: what is imported from elsewhere (`math`, `os`) is no function of the family.
+    Files are parsed when a family is first used. A name is known if a file defines or assigns it at its top level and
+    it does not start with an underscore; or, if no file of the family does, if one imports it from gradloom or by a
+    relative import. Names imported from elsewhere (`math`, `os`) are not functions of the family.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -199,7 +312,7 @@ class FunctionIndex:
         return () if self.folder is None else tuple(sorted(families_in(self.folder)))
 
     def functions(self, family: str) -> dict[str, Signature]:
-        """Return the names in a family; none if there is no such family. Raises SyntaxError for a broken file."""
+        """Return the names in a family; none if there is no such family. Raises SyntaxError for an invalid file."""
         if family not in self._functions:
             self._read(family)
         return self._functions[family]
@@ -299,7 +412,7 @@ def _top_level_names(path: Path) -> tuple[dict[str, Signature], list[str]]:
     imported: list[str] = []
     for node in ast.parse(path.read_text(encoding="utf-8"), path).body:
         if isinstance(node, ast.FunctionDef):
-            names[node.name] = _signature(node)
+            names[node.name] = signature(node)
         elif isinstance(node, ast.ClassDef):
             names[node.name] = Signature()
         elif isinstance(node, ast.Assign):
@@ -311,14 +424,3 @@ def _top_level_names(path: Path) -> tuple[dict[str, Signature], list[str]]:
             imported += [alias.asname or alias.name for alias in node.names]
     is_public = {name: signature for name, signature in names.items() if not name.startswith("_")}
     return is_public, [name for name in imported if not name.startswith("_")]
-
-
-def _signature(node: ast.FunctionDef) -> Signature:
-    a = node.args
-    if a.vararg is not None or a.kwarg is not None or node.decorator_list:
-        return Signature()
-    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-    required = positional[: len(positional) - len(a.defaults)]
-    required += [p.arg for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True) if default is None]
-    names = (*positional, *(p.arg for p in a.kwonlyargs))
-    return Signature(names, len(positional), frozenset(required))

@@ -1,12 +1,16 @@
-"""Load a YAML file of list items into entries whose every word knows its line and column.
+"""Load a YAML file of list items into entries in which every word has its line and column.
+
+A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's line and
+column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an error in the third
+line of a folded formula is reported there. `TextList` and `TextMap` are a YAML list and mapping.
 
 The files use a small part of YAML: one document, a list of mappings, values that are text, lists or mappings of text.
 Anchors, aliases and tags are refused, so that a short file cannot expand to a long one and no object is ever
-constructed. PyYAML's events are read, with nesting bounded as they come; nothing here recurses.
+constructed. PyYAML's events are read, with bounded nesting and without recursion.
 
 PyYAML reports a syntax error where it gave up: an unclosed quote at the end of the file, a key that is indented too far
-at its colon. `syntax_error` scans the file once more with PyYAML's own (pure Python) scanner, whose errors also know
-where the construct began, so that the same text gives the same message with and without libyaml.
+at its colon. `syntax_error` scans the file once more with PyYAML's pure Python scanner, whose errors also have the
+start of the construct. So the message is the same with and without libyaml.
 """
 
 from __future__ import annotations
@@ -14,11 +18,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import yaml
 
 from ..errors import SpecError, shorten
-from .text import Entry, Node, Source, Text, TextList, TextMap
 
 MAX_BYTES = 2 * 2**20
 MAX_DEPTH = 8
@@ -30,10 +36,200 @@ _FORBIDDEN = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff0
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _QUOTE = "put the whole value in quotes"
 
+_ESCAPE_DIGITS = {"x": 2, "u": 4, "U": 8}
+_WHITE = frozenset(" \t\n\r\x85\xa0")
+_WHITE_ESCAPES = frozenset("nrtNL P_\t\n")
+
+
+class Source:
+    """The text of a file, with its line ends as `\\n`."""
+
+    __slots__ = ("path", "text", "_starts")
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path, self.text = path, text
+        self._starts = [0]
+        for line in text.split("\n")[:-1]:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def index(self, line: int, column: int) -> int:
+        """Return the index in the text of a line and column that count from 0, as YAML's marks do."""
+        return self._starts[min(line, len(self._starts) - 1)] + column
+
+    def line_col(self, index: int) -> tuple[int, int]:
+        """Return the line and column, from 1, of an index."""
+        line = bisect_right(self._starts, index)
+        return line, index - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """Return the text of line `number`, counted from 1."""
+        start = self._starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)]
+
+    def error(self, index: int, message: str, hint: str, length: int = 1) -> SpecError:
+        """Return an error at an index of the text. Past the last line it is placed at the end of that line."""
+        index = min(index, len(self.text))
+        if index == len(self.text) and self.text.endswith("\n"):
+            index = len(self.text.rstrip())
+        line, col = self.line_col(index)
+        return SpecError(self.path, line, col, self.line(line), message, hint, length)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A scalar: its value and its position in the source. `style` is None (plain) or one of `' " | >`."""
+
+    value: str
+    source: Source = field(repr=False, compare=False)
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+    style: str | None = field(default=None, compare=False)
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    @property
+    def line(self) -> int:
+        """The line of the first character of the value, counted from 1."""
+        return self.position(0)[0]
+
+    @property
+    def col(self) -> int:
+        """The column of the first character of the value, counted from 1."""
+        return self.position(0)[1]
+
+    def index(self, offset: int) -> int:
+        """Return the index in the source of the character at `offset` in the value."""
+        return self._index(offset, *self._places())
+
+    def _places(self) -> tuple[list[int], list[int]]:
+        """Return the offsets of the value's characters that are not white space, and their indices in the source."""
+        return [i for i, char in enumerate(self.value) if char not in _WHITE], list(self._solid_places())
+
+    def _index(self, offset: int, solid: list[int], places: list[int]) -> int:
+        if len(solid) != len(places) or not solid:
+            return self.start
+        # White space is what YAML folds, so an offset in it counts from the last character before it.
+        k = bisect_right(solid, offset) - 1
+        return places[0] if k < 0 else places[k] + min(offset - solid[k], 1)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return the line and column in the file, from 1, of the character at `offset` in the value."""
+        return self.source.line_col(self.index(offset))
+
+    def error(self, message: str, hint: str, offset: int = 0, length: int | None = None) -> SpecError:
+        """Return an error about `length` characters of the value from `offset` on (by default all of it)."""
+        if length is None:
+            length = len(self.value) - offset
+        start = self.index(offset)
+        line_end = self.source.text.find("\n", start)
+        line_end = line_end if line_end >= 0 else len(self.source.text)
+        # A word that continues on the next line is marked up to the end of the first.
+        end = self.index(offset + length - 1) + 1 if length > 1 else start + 1
+        return self.source.error(start, message, hint, max(1, min(end, line_end) - start))
+
+    def word(self, offset: int, length: int) -> Text:
+        """Return a part of the value as a Text; a plain style keeps its position."""
+        return self._word(offset, length, *self._places())
+
+    def _word(self, offset: int, length: int, solid: list[int], places: list[int]) -> Text:
+        start = self._index(offset, solid, places)
+        end = self._index(offset + max(0, length - 1), solid, places) + 1
+        return Text(self.value[offset : offset + length], self.source, start, end)
+
+    def words(self, separator: str = ",") -> list[Text]:
+        """Split the value at a separator; strip white space around the parts, keep empty parts."""
+        parts, offset = [], 0
+        solid, places = self._places()
+        for piece in self.value.split(separator):
+            lead = len(piece) - len(piece.lstrip())
+            # An empty part is marked at the separator after it; the last one at the separator before it.
+            is_last = offset + len(piece) == len(self.value)
+            start = max(offset - len(separator), 0) if is_last and not piece.strip() else offset + lead
+            parts.append(self._word(start, len(piece.strip()), solid, places))
+            offset += len(piece) + len(separator)
+        return parts
+
+    def _solid_places(self) -> Iterator[int]:
+        """Return the indices in the source of the value's characters that are not white space. Folding, indentation and
+        chomping change white space only, so these suffice to locate every word."""
+        text, i, end = self.source.text, self.start, self.end
+        if self.style in ("|", ">"):
+            i = text.find("\n", i, end)
+            if i < 0:
+                return
+        elif self.style in ("'", '"'):
+            i, end = i + 1, end - 1
+        while i < end:
+            char = text[i]
+            if char == "'" and self.style == "'":
+                yield i
+                i += 2
+            elif char == "\\" and self.style == '"':
+                kind = text[i + 1]
+                digits = _ESCAPE_DIGITS.get(kind, 0)
+                white = kind in _WHITE_ESCAPES or (digits and chr(int(text[i + 2 : i + 2 + digits], 16)) in _WHITE)
+                if not white:
+                    yield i
+                i += 2 + digits
+            else:
+                if char not in _WHITE:
+                    yield i
+                i += 1
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class TextList:
+    """A YAML list."""
+
+    items: tuple[Node, ...]
+    source: Source = field(repr=False, compare=False)
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+
+    def error(self, message: str, hint: str) -> SpecError:
+        return self.source.error(self.start, message, hint, _marked(self))
+
+
+@dataclass(frozen=True, slots=True)
+class TextMap:
+    """A YAML mapping, in the order of the file. `keys` holds each key as a Text, for its position."""
+
+    fields: dict[str, Node]
+    keys: dict[str, Text]
+    source: Source = field(repr=False, compare=False)
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+
+    def get(self, key: str) -> Node | None:
+        return self.fields.get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.fields
+
+    def error(self, message: str, hint: str) -> SpecError:
+        return self.source.error(self.start, message, hint, _marked(self))
+
+
+Entry = TextMap
+Node = Text | TextList | TextMap
+
+
+def _marked(node: TextList | TextMap) -> int:
+    """Return the number of characters to mark of a node that may span several lines: its first line."""
+    end = node.source.text.find("\n", node.start)
+    end = end if 0 <= end < node.end else node.end
+    return max(1, len(node.source.text[node.start : end].rstrip()))
+
 
 def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tuple[Entry, ...]:
     """Return the list items of a YAML file. `shown` is the path that errors name; by default `path` itself. Raises
-    SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings."""
+    SpecError if the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings."""
     shown = str(path) if shown is None else shown
     return parse_entries(_decode(_read(path, shown), shown), shown)
 
@@ -62,7 +258,7 @@ def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
 
 def _read(path: str | os.PathLike[str], shown: str) -> bytes:
     try:
-        # Without O_NONBLOCK, opening a pipe would wait for somebody to write into it.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             info = os.fstat(file.fileno())
             if not stat.S_ISREG(info.st_mode):
@@ -184,12 +380,12 @@ class _Reader:
     def scalar(self, event: yaml.ScalarEvent) -> Text:
         style = event.style if event.style in ("'", '"', "|", ">") else None
         start, end = self.place(event.start_mark), self.place(event.end_mark)
-        if end - start > MAX_VALUE:
-            raise self.source.error(start, f"a value of {end - start} characters", f"the limit is {MAX_VALUE}")
         if style in ("'", '"') and "\n" in self.source.text[start:end]:
             error = unclosed_quote(self.source, start, end)
             if error is not None:
                 raise error
+        if end - start > MAX_VALUE:
+            raise self.source.error(start, f"a value of {end - start} characters", f"the limit is {MAX_VALUE}")
         return Text(event.value, self.source, start, end, style)
 
     def attach(self, parent: list[Node] | _OpenMap, node: Node) -> None:
@@ -224,11 +420,11 @@ class _OpenMap:
 
 
 _ALIGN = "start every entry with `- ` in one column, and put its keys below each other"
-_KEY_LINE = re.compile(r"\n *(?:- +)?[A-Za-z_][\w, ]*:(?= |\n)")
+_KEY_LINE = re.compile(r"\n *(?:(?:- +)?[A-Za-z_][\w, ]*:(?= |\n)|#)")  # or a comment
 
 
 def unclosed_quote(source: Source, start: int, end: int) -> SpecError | None:
-    """Return the error for a quoted value that swallows a key, because a later quote closed it; else None."""
+    """Return the error for a quoted value that contains a key, because a later quote closed it; else None."""
     return _unclosed(source, start) if _KEY_LINE.search(source.text, start, end) else None
 
 
@@ -305,7 +501,7 @@ def _unclosed(source: Source, at: int) -> SpecError:
 
 
 def _swallowing_quote(source: Source) -> int | None:
-    """Return where the first quoted scalar begins in which a line looks like a key of an entry."""
+    """Return the start of the first quoted scalar that contains a line like a key of an entry."""
     if _KEY_LINE.search(source.text) is None:
         return None
     try:

@@ -9,8 +9,8 @@ In: the text of a schema. Out: a `FunctionSchema`. The stage is `parse`:
     str(schema.as_out())                         # 'add.Tensor_out(Tensor self, ..., Tensor(a!) out) -> ...'
 
 `str(parse(text)) == text` for a text in normal form (one space after a comma and around `->`). The language itself is
-gradloom.schema, which also serves operators that are defined at run time; model.py adds the parser for YAML files,
-which is stricter, and what the generator asks of schemas.
+in gradloom.schema, which operators defined at run time use, too; model.py adds the stricter parser for YAML files,
+methods for the generator, and `check_names`, which refuses reserved names.
 """
 
 from gradloom.schema import (
@@ -27,7 +27,20 @@ from gradloom.schema import (
     Symbol,
     Type,
     is_data_model_name,
+    origin,
     parameters,
 )
 
-from .model import TENSOR, TENSOR_LIST, Annotation, Argument, FunctionSchema, parse
+from .model import (
+    ALIASES,
+    GENERATED_NAMES,
+    MODULE_NAMES,
+    TENSOR,
+    TENSOR_LIST,
+    Annotation,
+    Argument,
+    FunctionSchema,
+    check_kernel_schema,
+    check_names,
+    parse,
+)

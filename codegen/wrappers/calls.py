@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..derivatives.model import DifferentiabilityInfo
-from ..language.reserved import ALIASES
 from ..operators.native_functions import NativeFunction
-from ..schema import KEYWORD_ONLY, Argument, FunctionSchema, Symbol, parameters
+from ..schema import ALIASES, KEYWORD_ONLY, Argument, FunctionSchema, Symbol, parameters
 from ..target import OPERATORS
 
 # Types whose values a guard can recognise by their class alone.
@@ -35,7 +34,7 @@ class _Rename(ast.NodeTransformer):
 
 
 def rename(expression: str, names: Mapping[str, str]) -> str:
-    """Replace names, also dotted ones, in an expression; it is unchanged to the letter if none occurs."""
+    """Replace names, also dotted ones, in an expression; return it unchanged if none occurs."""
     tree = ast.parse(expression, mode="eval")
     if not any(isinstance(n, ast.Name | ast.Attribute) and ast.unparse(n) in names for n in ast.walk(tree)):
         return expression
@@ -43,8 +42,8 @@ def rename(expression: str, names: Mapping[str, str]) -> str:
 
 
 def module_alias(folder_name: str, module: str) -> str:
-    """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`. A family may be
-    called like one of its operators (matmul), so that its own name is taken."""
+    """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`. The plain name may
+    be taken: a family may have the name of one of its operators (matmul)."""
     return f"{folder_name}_{module.replace('.', '_')}"
 
 
@@ -98,7 +97,7 @@ class Parameter:
 
     @property
     def check(self) -> str | None:
-        """The condition under which a guard must pass the call to the parser; None if there is nothing to check."""
+        """The condition under which a guard must pass the call to the parser; None for no check."""
         type_ = self.argument.type
         if self.kind != "value":
             return None
@@ -124,7 +123,7 @@ class Unnamed:
     name: str
     variable: str
     is_optional: bool
-    operator: str  # as the error calls it
+    operator: str  # its name in the error
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +153,7 @@ class Result:
     output_nr: int | None
     condition: str | None
     may_be_undefined: bool
+    refuses_integers: bool = False  # inputs that require grad may give integers
 
     @property
     def metadata(self) -> str:
@@ -212,7 +212,8 @@ class Calls:
     composite: str | None = None
     operators: str = OPERATORS  # the operator's module in generated code
     of_methods: bool = True  # whether an in-place variant is always a method
-    replacement: str = ""  # of a replaced derivative: the module with what the new formulas call
+    replacement: str = ""  # for a replaced derivative, the module with the names that the new formulas call
+    debug: bool = False  # whether its code asserts what gradloom.core.debug_checks lists
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -224,7 +225,7 @@ class Calls:
         parts, starred, missing = [], False, False
         for p in self.parameters:
             if p.argument.kwarg_only and not starred and self.guard:
-                parts.append("*")
+                parts.append("*more" if self.native.deprecated_order else "*")
                 starred = True
             missing = missing or bool(self.guard and p.name in ALIASES)
             default = p.default if not missing or p.default is not None else "MISSING"
@@ -244,10 +245,17 @@ class Calls:
 
     @property
     def call_as_given(self) -> str:
-        """The arguments as the guard passes them on."""
+        """The arguments in the form in which the guard passes them on."""
         parts = [f"{p.name}={p.name}" if p.argument.kwarg_only else p.name for p in self.parameters]
         parts += [f"{ALIASES[p.name]}={ALIASES[p.name]}" for p in self.parameters if p.name in ALIASES]
         return ", ".join(parts + (["out=out"] if self.has_out else []))
+
+    @property
+    def call_in_old_order(self) -> str:
+        """The arguments of a call with more positional ones than the schema has."""
+        names = [*(p.name for p in self.parameters if not p.argument.kwarg_only), "*more"]
+        keywords = [p.name for p in self.parameters if p.argument.kwarg_only] + (["out"] if self.has_out else [])
+        return f"({', '.join(names)}), {{{', '.join(f'{chr(34)}{k}{chr(34)}: {k}' for k in keywords)}}}"
 
     @property
     def call_by_position(self) -> str:
@@ -255,7 +263,7 @@ class Calls:
 
     @property
     def call_all(self) -> str:
-        """All arguments in the order of the schema, and what a factory takes besides."""
+        """The arguments in the order of the schema, and the additional ones of a factory."""
         return ", ".join([p.name for p in self.parameters] + (["requires_grad"] if self.makes_leaf else []))
 
     @property
@@ -276,7 +284,7 @@ class Calls:
 
     @property
     def out_takes(self) -> str:
-        """The further argument of `write_out` about the tensor that it writes to."""
+        """The further argument of `write_out` about the target tensor."""
         words = " ".join(self.native.out_takes)
         return f', "{words}"' if words else ""
 
@@ -287,7 +295,7 @@ class Calls:
 
     @property
     def overload_parameters(self) -> str:
-        """Python source of its parameters, as the argument parser takes them."""
+        """Python source of its parameters, in the argument parser's form."""
         return repr(overload_parameters(self))
 
     @property
@@ -332,7 +340,7 @@ class Calls:
 
     @property
     def makes_leaf(self) -> bool:
-        """Whether it is a factory, which takes `requires_grad=`."""
+        """Return whether it is a factory, which takes `requires_grad=`."""
         return self.kind == "functional" and is_factory(self.schema)
 
     @property
@@ -350,7 +358,7 @@ class Calls:
 
     @property
     def itself(self) -> str:
-        """The wrapper's own name in its code; another one where a parameter has that name (threshold)."""
+        """The wrapper's own name in its code; another name if a parameter has that one (threshold)."""
         return f"{self.function}_wrapper" if any(p.name == self.function for p in self.parameters) else self.function
 
     @property
@@ -360,8 +368,8 @@ class Calls:
 
 
 def is_factory(schema: FunctionSchema) -> bool:
-    """Return whether it makes a tensor of a given dtype on a given device, so that it takes `requires_grad`."""
-    return {"dtype", "device"} <= {a.name for a in schema.kwarg_only}
+    """Return whether it makes a new tensor of a given dtype on a given device, so that it takes `requires_grad`."""
+    return {"dtype", "device"} <= {a.name for a in schema.kwarg_only} and not schema.is_view
 
 
 def is_direct(schema: FunctionSchema) -> bool:
@@ -378,8 +386,8 @@ def is_direct(schema: FunctionSchema) -> bool:
 
 
 def overload_parameters(wrapper: Calls) -> tuple[object, ...]:
-    """Return the parameters of a wrapper as the argument parser takes them: those of its schema, and what every factory
-    and every operator with an out variant takes besides."""
+    """Return the parameters of a wrapper in the argument parser's form: those of its schema, and the additional ones of
+    factories and of operators with an out variant."""
     numbers = {p.argument.name for p in wrapper.parameters if p.number}
     found = parameters([p.argument for p in wrapper.parameters], numbers)
     more: tuple[object, ...] = (("requires_grad", "bool?", False),) if wrapper.makes_leaf else ()

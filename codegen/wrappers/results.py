@@ -1,4 +1,4 @@
-"""What a wrapper computes, returns and records.
+"""The computation, results and history of a wrapper.
 
 `KernelCalls` is the kernel on arrays of one dtype, `Results` the tensors that are returned (some are views, some have
 gradients), `History` the node of the backward formulas and the tangents of forward mode.
@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..derivatives.model import DifferentiableInput, ForwardDerivative, Output, SavedAttribute
-from ..language.kernels import outermost_ufunc
+from ..language.kernels import PLACEMENT, outermost_ufunc
 from ..schema import FunctionSchema
 from ..target import OWN
 from .calls import Calls, Edge, ForwardFormula, Parameter, Primal, Result, TangentRead, Unnamed, module_alias, rename
 
-# Arguments for the placement of a result: it is always on the CPU, in a strided layout.
-PLACEMENT = ("layout", "device", "pin_memory", "non_blocking")
 _KEEPS_INTEGERS = frozenset(
     "add subtract multiply negative positive absolute maximum minimum fmax fmin equal not_equal less less_equal "
     "greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert "
@@ -69,14 +67,13 @@ class KernelCalls(Calls):
         return f"{self._kernel_names[kernel.source]}({', '.join(values)})"
 
     @property
-    def refuses(self) -> bool:
-        """Whether NumPy's errors about shapes and dtypes are reworded as PyTorch's: those of pointwise operators."""
-        return "pointwise" in self.native.tags
-
-    @property
     def refusal(self) -> str:
-        arrays = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]
-        return f"refusal(error, {', '.join([repr(self.python_name.rstrip('_')), *arrays])})"
+        """The error to raise for what the kernel raised: `refusal` is told the arrays, and the integers by name."""
+        told = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]
+        for p in self.parameters:
+            if p.kind == "value" and p.argument.type.base.name in ("int", "SymInt"):
+                told.append(f"{p.argument.python_name}={p.name}")
+        return f"refusal(error, {', '.join([repr(self.python_name.rstrip('_')), *told])})"
 
     @property
     def ufunc_out(self) -> str | None:
@@ -92,7 +89,7 @@ class KernelCalls(Calls):
 
     @property
     def scalars(self) -> tuple[str, ...]:
-        """Python numbers that take part in type promotion."""
+        """The Python numbers that take part in type promotion."""
         if self.native.type_promotion != "default_with_numbers":
             return ()
         return tuple(p.name for p in self.parameters if p.kind == "value" and p.argument.type.base.name == "Scalar")
@@ -118,9 +115,12 @@ class KernelCalls(Calls):
 
     @property
     def promotion(self) -> str:
-        found = {"int_to_float": "promote_to_float", "no_bool": "promote_numbers"}.get(
-            self.native.type_promotion or "", "promote"
-        )
+        special = {
+            "int_to_float": "promote_to_float",
+            "no_bool": "promote_numbers",
+            "no_integer_quotient": "promote_quotient",
+        }
+        found = special.get(self.native.type_promotion or "", "promote")
         return found if self.native.half_numbers is None else f"{found}_exact"
 
     @property
@@ -139,8 +139,7 @@ class KernelCalls(Calls):
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """The arrays to check where NumPy may have promoted integers to float64: expressions without a promotion
-        rule."""
+        """The arrays to check if NumPy may have promoted integers to float64: expressions without a promotion rule."""
         kernel = self.native.kernel
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion is not None:
             return ()
@@ -163,7 +162,7 @@ def with_out(tree: ast.expr, target: str, names: Mapping[str, str]) -> str | Non
 
 @dataclass(frozen=True, slots=True)
 class Results(KernelCalls):
-    """A wrapper with what it returns."""
+    """A wrapper with its results."""
 
     @property
     def is_view(self) -> bool:
@@ -180,17 +179,17 @@ class Results(KernelCalls):
 
     @property
     def records_view(self) -> bool:
-        """Whether its result is a view for autograd, and not only in memory."""
+        """Return whether its result is a view for autograd, and not only in memory."""
         return self.is_view and self.strategy != "not_differentiable"
 
     @property
     def changes_view(self) -> bool:
-        """Whether it changes the tensor's shape and strides, and not the memory."""
+        """Return whether it changes the tensor's shape and strides, but not its memory."""
         return self.kind == "inplace" and "inplace_view" in self.native.tags
 
     @property
     def writes_itself(self) -> bool:
-        """Whether the kernel writes to the first argument's array, as one whose name ends in `_` does."""
+        """Return whether the kernel writes to the first argument's array, as one whose name ends in `_` does."""
         kernel = self.native.kernel
         return (
             self.kind == "inplace"
@@ -201,7 +200,7 @@ class Results(KernelCalls):
 
     @property
     def replay(self) -> str:
-        """A function that makes the view again from another tensor, for a view that as_strided cannot make."""
+        """A function that makes the view again from another tensor, if as_strided cannot replay it."""
         if "replayed" not in self.native.tags:
             return ""
         rest = "".join(f", {p.name}={p.name}" if p.argument.kwarg_only else f", {p.name}" for p in self.parameters[1:])
@@ -213,7 +212,9 @@ class Results(KernelCalls):
 
     @property
     def outputs(self) -> tuple[Result, ...]:
-        checks = any(p.argument.type.base.name == "ScalarType" for p in self.parameters)
+        # A dtype argument, or a cast to another input's dtype, may make integers of an input that requires grad.
+        casts = self.native.type_promotion == "none" and self.info is not None and len(self.info.inputs) > 1
+        checks = casts or any(p.argument.type.base.name == "ScalarType" for p in self.parameters)
         masked = any(p.argument.type.is_list and p.argument.type.base.name == "bool" for p in self.parameters)
         known: Iterable[Output | None] = self.info.outputs if self.info else [None] * len(self.schema.returns)
         found = []
@@ -227,11 +228,13 @@ class Results(KernelCalls):
                     Result(name, self.first_array, self.first, False, output.output_nr if output else None, None, False)
                 )
                 continue
+            refuses = False
             condition = rename(output.condition, self.names) if output and output.condition else None
             if masked:
                 condition = f"{name} is not None"
             elif checks and condition is None:
                 condition = f"{name}_.dtype.kind in 'fcV'"
+                refuses = not any(p.argument.type.base.name == "Device" for p in self.parameters)
             found.append(
                 Result(
                     "results" if is_list else name,
@@ -241,6 +244,7 @@ class Results(KernelCalls):
                     output.output_nr if output else None,
                     condition,
                     masked,
+                    refuses,
                 )
             )
         return tuple(found)
@@ -291,11 +295,11 @@ def _output_name(schema: FunctionSchema, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class History(Results):
-    """A wrapper with the history that it gives its results."""
+    """A wrapper with the history of its results."""
 
     @property
     def node(self) -> str | None:
-        """The node class, as the code names it."""
+        """The node class, under its name in the code."""
         if self.info is None or self.info.node is None:
             return None
         return f"{self.replacement}.{self.info.node}" if self.replacement else self.info.node
@@ -310,7 +314,7 @@ class History(Results):
 
     @property
     def unnamed(self) -> tuple[Unnamed, ...]:
-        """The tensors that may not require a gradient, since they have no derivative."""
+        """The tensors that must not require a gradient, since they have no derivative."""
         assert self.info is not None
         schema = self.info.schema
         optional = {a.python_name: a.type.is_optional for a in schema.inputs}
@@ -379,7 +383,7 @@ class History(Results):
 
     @property
     def _moved(self) -> Mapping[str, str]:
-        """New names of what a formula calls, for code that runs in another module than the one that imports it."""
+        """Return new names of the functions that a formula calls, for code that runs outside of their module."""
         if not self.replacement or self.info is None:
             return {}
         return {name: f"{self.replacement}.{name}" for name in (OWN, *(n for _, n in self.info.forward_helpers))}
@@ -401,7 +405,7 @@ class History(Results):
 
     @property
     def refuses_tangents(self) -> bool:
-        """Whether forward mode must raise here: the operator may have derivatives, but has no forward formula."""
+        """Return whether forward mode must raise: the operator may have derivatives, but has no forward formula."""
         return not self._forward and (self.node is not None or self.not_implemented)
 
     @property

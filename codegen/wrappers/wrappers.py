@@ -1,9 +1,9 @@
 """The stage: from operators joined to their derivatives to wrappers, and the public names that reach them.
 
-One `Wrapper` is one generated function: an operator, or the in-place variant of one. It decides everything that the
-templates print, so that they need only loops and conditions. Expressions from the YAML files (kernels, formulas) are
-text with their names replaced: in a wrapper `self` is called `input`, as callers know it, and in kernels a tensor's
-name stands for its array, `self_`.
+One `Wrapper` is one generated function: an operator, or the in-place variant of one. It makes all decisions, so that
+templates need only loops and conditions. Expressions from the YAML files (kernels, formulas) are text with their names
+replaced: in a wrapper `self` is called `input`, as callers know it, and in kernels a tensor's name stands for its
+array, `self_`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from ..errors import SpecError, raise_all
-from ..language.reserved import check_kernel_schema
 from ..notation.equations import Notation, docstring
 from ..operators.native_functions import NativeFunction
+from ..schema import check_kernel_schema
 from ..target import OPERATORS, Target
 from .calls import Parameter, is_direct, module_alias
 from .results import History
@@ -24,7 +24,7 @@ from .results import History
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(History):
-    """A generated function; the templates show what each property is used for."""
+    """A generated function; the templates show the use of each property."""
 
 
 def make_wrapper(
@@ -48,6 +48,9 @@ def make_wrapper(
         for a in schema.inputs
     )
     direct = is_single and is_direct(schema)
+    if native.deprecated_order and not direct:
+        hint = "remove it, or make the other overloads `internal`"
+        raise native.entry.keys["deprecated_order"].error(f"`{name}` has several overloads, or takes lists", hint)
     function = name if direct else schema.name.unambiguous
     if function != name and function in taken:
         function += "_overload"
@@ -82,7 +85,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PublicName:
-    """A name that people call, with the wrappers that a call chooses from."""
+    """A public name, with the wrappers that a call chooses from."""
 
     name: str
     wrappers: tuple[Wrapper, ...]
@@ -126,7 +129,7 @@ class PublicName:
 
 
 def chosen_from(overloads: Sequence[T], variants: Callable[[T], Collection[str]]) -> Sequence[T]:
-    """Return the overloads that a call by name chooses from: not the internal ones, unless all are internal."""
+    """Return the overloads that a call by name chooses from: all but the internal ones, or all if all are internal."""
     return [o for o in overloads if "internal" not in variants(o)] or overloads
 
 
@@ -158,7 +161,7 @@ def make_all(
 
 
 def _check_names(wrappers: Iterable[Wrapper]) -> None:
-    """Refuse operators for which no code can be generated, and the second of two that have one name in it (`add.Tensor`
+    """Refuse operators for which no code can be generated, and the second of two with the same name in it (`add.Tensor`
     and `add_Tensor`). Raises SpecError."""
     errors: list[SpecError] = []
     taken: dict[tuple[str, str], Wrapper] = {}
@@ -256,28 +259,30 @@ class NodeClass:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The formulas in the order of their inputs' names, in which PyTorch evaluates them: with create_graph, the
-        nodes that they make are then numbered, and run, in the same order."""
+        """The formulas in the order of their inputs' names, in which PyTorch evaluates them. With create_graph, the
+        nodes that they make are numbered, and later run, in that order."""
         return tuple(self._block(d) for d in sorted(self.info.derivatives, key=lambda d: d.inputs))
 
-    def _range(self, name: str) -> str:
-        """Return the expression for `this input needs a gradient`."""
+    def _range(self, name: str, of: str = "e is not NO_EDGE") -> str:
+        """Return the expression for `this input needs a gradient`; `of` is the test of an edge `e`."""
         i = self.info.input(name)
         assert i is not None
         if i.is_list:
-            return f"any([e is not NO_EDGE for e in edges[{i.edge}:{i.edge} + {i.size}]])"
-        return f"edges[{i.edge}] is not NO_EDGE"
+            return f"any([{of} for e in edges[{i.edge}:{i.edge} + {i.size}]])"
+        return f"edges[{i.edge}]{of[1:]}"
 
     @property
     def materializes_in_list(self) -> bool:
-        """Whether a formula puts zeros into a list of gradients of its own, while others read the given one."""
+        """Return whether a formula puts zeros into its own list of gradients, while others read the given list."""
         return any(
             g.index in d.materialize and g.name.startswith("grads[") for d in self.info.derivatives for g in d.gradients
         )
 
     def _needed(self, d: Derivative) -> str:
         """Return the condition under which a formula is evaluated."""
-        wanted = " or ".join(self._range(name) for name in d.inputs)
+        # An error is raised only if the gradient reaches a node; that of a view made in no_grad mode reaches none.
+        of = "e is not NO_EDGE" if d.not_implemented is None else "e[0] is not None"
+        wanted = " or ".join(self._range(name, of) for name in d.inputs)
         if not d.defined_by:
             return wanted
         grads = "given" if self.materializes_in_list else "grads"
@@ -302,10 +307,7 @@ class NodeClass:
             mask=f"({', '.join(self._range(name) for name in d.inputs)},)" if d.mask else None,
             not_implemented=None
             if d.not_implemented is None
-            else repr(
-                f"the derivative for '{d.inputs[0]}' of '{self.info.schema.name}' is not implemented. "
-                f"{d.not_implemented}"
-            ),
+            else repr(f"the derivative for '{d.not_implemented}' is not implemented."),
             otherwise=" = ".join(f"grad_of_{n}" for n in d.inputs) + " = None"
             if len(set(undefined)) == 1 and undefined[0] == "None"
             else f"{targets} = {', '.join(undefined)}",
@@ -320,7 +322,7 @@ class NodeClass:
 
     @property
     def has_arrays(self) -> bool:
-        """Whether some formula has a form on arrays."""
+        """Return whether some formula has a form on arrays."""
         return any(d.on_arrays for d in self.info.derivatives)
 
     @property
@@ -329,7 +331,7 @@ class NodeClass:
 
     @property
     def undefined(self) -> str:
-        """The return value of `apply` when no gradient is defined."""
+        """The return value of `apply` if no gradient is defined."""
         if any(i.is_list for i in self.info.inputs):
             return "(None,) * len(edges)"
         return f"({'None, ' * len(self.info.inputs)})".replace(", )", ",)" if len(self.info.inputs) == 1 else ")")

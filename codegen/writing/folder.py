@@ -1,11 +1,11 @@
 """Write the generated files: only what changed, all or nothing.
 
 Note [All or nothing]
-The new state of the folder is made whole in a second one beside it, `.generated.new`: changed files are written there,
-all others are links to what is there already. Then the two folders are exchanged, in one step where the system can
-(Linux, macOS), and the former one is removed. At whatever moment a process dies or the disk fills, readers find the old
-files or the new ones, never some of both. Where there is no such step, the old folder is first moved to
-`.generated.old`; a run that was killed just then is finished by the next one.
+The complete new state is made in a second folder beside it, `.generated.new`: changed files are written there, all
+others are linked. Then the two folders are exchanged, in one step if the system supports it (Linux, macOS), and the
+former one is removed. If the process is killed or the disk is full at any moment, readers find the old files or the new
+ones, never a mixture. On other systems, the old folder is first moved to `.generated.old`; the next run completes one
+that was killed between the two steps.
 
 `exclusive` makes a second `gradloom generate` wait for its turn before it reads the YAML files.
 """
@@ -56,7 +56,7 @@ def _read(path: Path) -> bytes | None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Lock the folder for one process, and finish what a killed one left."""
+    """Lock the folder for one process, and complete a run that was killed."""
     with lock(folder.parent):
         new, old = _beside(folder)
         if old.is_dir() and not folder.exists():
@@ -67,12 +67,12 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Bring a folder to exactly these files, all or nothing; see Note [All or nothing].
+    """Make a folder contain exactly these files; see Note [All or nothing].
 
     Returns:
         The paths that were written or removed.
 
-    Raises UsageError if that is impossible, and why. The folder is as it was.
+    Raises UsageError with the reason if that is impossible; the folder is then unchanged.
     """
     if folder.is_symlink():
         raise UsageError(f"{folder} is a symbolic link: remove it, and the files are generated in its place")
@@ -109,7 +109,7 @@ def _check_generated(folder: Path, extra: list[str]) -> None:
 
 
 def _stage(folder: Path, new: Path, files: Mapping[str, str], changed: list[str], extra: list[str]) -> None:
-    """Make the new state of a folder in another one."""
+    """Make the new state of a folder in another folder."""
     _remove(new)
     new.mkdir()
     if folder.exists():
@@ -124,7 +124,7 @@ def _stage(folder: Path, new: Path, files: Mapping[str, str], changed: list[str]
     replaced = {*changed, *extra}
     compiled = {_without_suffix(name) for name in replaced}
     for name in _names(folder):
-        # A changed file's compiled code might pass for the new file's, if that has the same size and second.
+        # The compiled code of a changed file might pass for the new file's, if that has the same size and second.
         if name not in replaced and _compiled_from(name) not in compiled:
             _link(folder / name, new / name)
 
@@ -142,19 +142,19 @@ def _compiled_from(name: str) -> str | None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Link to a file's contents, or copy it where there are no such links."""
+    """Link to a file's contents, or copy it if links are not supported."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
-        pass  # a new folder in the place of a link to a folder
+        pass  # a new folder in place of a link to a folder
     except (OSError, NotImplementedError):
         if source.is_symlink() or source.is_file():
             shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _swap(folder: Path, new: Path) -> None:
-    """Put the new state in the place of the folder. Afterwards, `new` is the former state, or absent."""
+    """Replace the folder by the new state. Afterwards, `new` is the former state, or absent."""
     if not folder.exists():
         new.rename(folder)
     elif not swap_in_one_step(new, folder):
@@ -169,7 +169,7 @@ def _swap(folder: Path, new: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a generated folder, if it exists; a link instead of it is only unlinked."""
+    """Remove a generated folder if it exists; a link in its place is only unlinked."""
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     elif path.exists():
@@ -192,7 +192,7 @@ def difference(folder: Path, files: Mapping[str, str], limit: int = 200) -> str:
     return "\n".join(lines)
 
 
-WAIT = 120.0  # seconds for a lock; generating takes three
+WAIT = 120.0  # seconds to wait for a lock; generating takes three
 _PAUSE = 0.05
 _AT_FDCWD = {"linux": -100, "darwin": -2}
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
@@ -200,9 +200,8 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Lock an existing folder until the end of the block; the lock ends with the process, however that ends.
-
-    Where the system has no locks on folders (Windows), nothing is held.
+    """Lock an existing folder until the end of the block, or of the process. On systems without locks on folders
+    (Windows), do nothing.
 
     Raises UsageError if another process holds it for two minutes, or the folder cannot be opened.
     """
@@ -236,7 +235,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def swap_in_one_step(first: Path, second: Path) -> bool:
-    """Exchange two files or folders in one step; return False where the system has no such step."""
+    """Exchange two files or folders in one step; return False if the system does not support that."""
     base = _AT_FDCWD.get(sys.platform)
     if base is None:
         return False

@@ -148,7 +148,7 @@ class Overload:
             return ()
         found = []
         for module, name in sorted({*self.info.helpers, *self.info.forward_helpers}):
-            place = self.definitions.find("formulas", module, name)
+            place = self.definitions.find("formulas", module.removeprefix("gradloom.formulas."), name)
             found.append(Link(name, place.shown, place.line, place.summary))
         return tuple(found)
 

@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.conv import convolution_double_backward
+from gradloom.formulas.conv import conv_tbc_backward, convolution_double_backward
 
 
 class ConvolutionBackward0(Node):
@@ -88,6 +88,38 @@ class ConvolutionBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_grad_output = fn.saved_input = fn.saved_weight = RELEASED
+
+
+class ConvTbcBackward0(Node):
+    """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_weight', 'saved_bias', 'saved_pad')
+    _saved_fields = ('self', 'weight', 'bias', 'pad')
+    _raw_fields = ('self', 'weight', 'bias')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # self, weight, bias: conv_tbc_backward(grad, self, weight, bias, pad) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            bias = fn.saved_bias
+            if bias._vc is not None:
+                bias = unpack(bias, fn)
+            pad = fn.saved_pad
+            grad_of_self, grad_of_weight, grad_of_bias = conv_tbc_backward(grad, self, weight, bias, pad) if grad is not None else (None, None, None)
+        else:
+            grad_of_self = grad_of_weight = grad_of_bias = None
+        return (grad_of_self, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_weight = fn.saved_bias = RELEASED
 
 
 class Im2ColBackward0(Node):

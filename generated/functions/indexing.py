@@ -854,8 +854,8 @@ class EmbeddingRenormBackward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("embedding_renorm")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'embedding_renorm_' is not implemented. embedding_renorm")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'embedding_renorm' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)

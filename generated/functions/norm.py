@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.norm import batch_norm_double_backward, group_norm_backward, group_norm_double_backward, layer_norm_double_backward
+from gradloom.formulas.norm import batch_norm_double_backward, batch_norm_reserve_backward, group_norm_backward, group_norm_double_backward, layer_norm_double_backward, weight_norm_backward
 
 
 class NativeBatchNormBackward0(Node):
@@ -99,19 +99,291 @@ class NativeBatchNormBackwardBackward0(Node):
         else:
             grad_of_grad_out = grad_of_input = grad_of_weight = None
         # save_invstd: not_implemented("native_batch_norm_backward save_invstd")
-        if edges[4] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'save_invstd' of 'native_batch_norm_backward' is not implemented. native_batch_norm_backward save_invstd")
+        if edges[4][0] is not None:
+            raise NotImplementedError("the derivative for 'native_batch_norm_backward save_invstd' is not implemented.")
         else:
             grad_of_save_invstd = None
         # save_mean: not_implemented("native_batch_norm_backward save_mean")
-        if edges[3] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'save_mean' of 'native_batch_norm_backward' is not implemented. native_batch_norm_backward save_mean")
+        if edges[3][0] is not None:
+            raise NotImplementedError("the derivative for 'native_batch_norm_backward save_mean' is not implemented.")
         else:
             grad_of_save_mean = None
         return (grad_of_grad_out, grad_of_input, grad_of_weight, grad_of_save_mean, grad_of_save_invstd,)
 
     def release_variables(fn):
         fn.saved_grad_out = fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_save_mean = fn.saved_save_invstd = RELEASED
+
+
+class NativeBatchNormLegitBackward0(Node):
+    """_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_training', 'saved_eps', 'saved_result1', 'saved_result2')
+    _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'training', 'eps', 'result1', 'result2')
+    _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # input, weight, bias: native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, training, eps, grad_input_mask) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            running_mean = fn.saved_running_mean
+            if running_mean._vc is not None:
+                running_mean = unpack(running_mean, fn)
+            running_var = fn.saved_running_var
+            if running_var._vc is not None:
+                running_var = unpack(running_var, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            training = fn.saved_training
+            eps = fn.saved_eps
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_input, grad_of_weight, grad_of_bias = ops.native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, training, eps, grad_input_mask) if grad is not None else (None, None, None)
+        else:
+            grad_of_input = grad_of_weight = grad_of_bias = None
+        return (grad_of_input, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_result1 = fn.saved_result2 = RELEASED
+
+
+class NativeBatchNormLegitNoTrainingBackward0(Node):
+    """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2')
+    _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2')
+    _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # input, weight, bias: native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, False, eps, grad_input_mask) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            running_mean = fn.saved_running_mean
+            if running_mean._vc is not None:
+                running_mean = unpack(running_mean, fn)
+            running_var = fn.saved_running_var
+            if running_var._vc is not None:
+                running_var = unpack(running_var, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            eps = fn.saved_eps
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_input, grad_of_weight, grad_of_bias = ops.native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, False, eps, grad_input_mask) if grad is not None else (None, None, None)
+        else:
+            grad_of_input = grad_of_weight = grad_of_bias = None
+        return (grad_of_input, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_result1 = fn.saved_result2 = RELEASED
+
+
+class NativeBatchNormLegitBackward1(Node):
+    """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_input', 'saved_weight', 'saved_training', 'saved_eps', 'saved_result1', 'saved_result2')
+    _saved_fields = ('input', 'weight', 'training', 'eps', 'result1', 'result2')
+    _raw_fields = ('input', 'weight', 'result1', 'result2')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # input, weight, bias: native_batch_norm_backward(grad, input, weight, None, None, result1, result2, training, eps, grad_input_mask) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            training = fn.saved_training
+            eps = fn.saved_eps
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_input, grad_of_weight, grad_of_bias = ops.native_batch_norm_backward(grad, input, weight, None, None, result1, result2, training, eps, grad_input_mask) if grad is not None else (None, None, None)
+        else:
+            grad_of_input = grad_of_weight = grad_of_bias = None
+        return (grad_of_input, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_input = fn.saved_weight = fn.saved_result1 = fn.saved_result2 = RELEASED
+
+
+class BatchNormWithUpdateBackward0(Node):
+    """_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2', 'saved_result3')
+    _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2', 'result3')
+    _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2', 'result3')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # input, weight, bias: batch_norm_reserve_backward(grad, input, weight, running_mean, running_var, result1, result2, True, eps, grad_input_mask, result3) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            running_mean = fn.saved_running_mean
+            if running_mean._vc is not None:
+                running_mean = unpack(running_mean, fn)
+            running_var = fn.saved_running_var
+            if running_var._vc is not None:
+                running_var = unpack(running_var, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            eps = fn.saved_eps
+            result3 = fn.saved_result3
+            if result3._vc is not None:
+                result3 = unpack(result3, fn)
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_input, grad_of_weight, grad_of_bias = batch_norm_reserve_backward(grad, input, weight, running_mean, running_var, result1, result2, True, eps, grad_input_mask, result3) if grad is not None else (None, None, None)
+        else:
+            grad_of_input = grad_of_weight = grad_of_bias = None
+        return (grad_of_input, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED
+
+
+class BatchNormNoUpdateBackward0(Node):
+    """_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2', 'saved_result3')
+    _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2', 'result3')
+    _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2', 'result3')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # input, weight, bias: batch_norm_reserve_backward(grad, input, weight, running_mean, running_var, result1, result2, False, eps, grad_input_mask, result3) if grad is not None else (None, None, None)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            running_mean = fn.saved_running_mean
+            if running_mean is not None and running_mean._vc is not None:
+                running_mean = unpack(running_mean, fn)
+            running_var = fn.saved_running_var
+            if running_var is not None and running_var._vc is not None:
+                running_var = unpack(running_var, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            eps = fn.saved_eps
+            result3 = fn.saved_result3
+            if result3._vc is not None:
+                result3 = unpack(result3, fn)
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_input, grad_of_weight, grad_of_bias = batch_norm_reserve_backward(grad, input, weight, running_mean, running_var, result1, result2, False, eps, grad_input_mask, result3) if grad is not None else (None, None, None)
+        else:
+            grad_of_input = grad_of_weight = grad_of_bias = None
+        return (grad_of_input, grad_of_weight, grad_of_bias,)
+
+    def release_variables(fn):
+        fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED
+
+
+class BatchNormBackwardBackward0(Node):
+    """batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_grad_out', 'saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_save_mean', 'saved_save_var', 'saved_update', 'saved_eps')
+    _saved_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_var', 'update', 'eps')
+    _raw_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_var')
+
+    def apply(fn, grads, edges):
+        if all([g is None for g in grads]):
+            return (None, None, None, None, None, None)
+        # grad_out, input, weight: batch_norm_double_backward(grads, grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, grad_input_mask)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            grad_out = fn.saved_grad_out
+            if grad_out._vc is not None:
+                grad_out = unpack(grad_out, fn)
+            input = fn.saved_input
+            if input._vc is not None:
+                input = unpack(input, fn)
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            running_mean = fn.saved_running_mean
+            if running_mean is not None and running_mean._vc is not None:
+                running_mean = unpack(running_mean, fn)
+            running_var = fn.saved_running_var
+            if running_var is not None and running_var._vc is not None:
+                running_var = unpack(running_var, fn)
+            save_mean = fn.saved_save_mean
+            if save_mean is not None and save_mean._vc is not None:
+                save_mean = unpack(save_mean, fn)
+            save_var = fn.saved_save_var
+            if save_var is not None and save_var._vc is not None:
+                save_var = unpack(save_var, fn)
+            update = fn.saved_update
+            eps = fn.saved_eps
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_grad_out, grad_of_input, grad_of_weight = batch_norm_double_backward(grads, grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, grad_input_mask)
+        else:
+            grad_of_grad_out = grad_of_input = grad_of_weight = None
+        # reserve: not_implemented("batch_norm_backward reserve")
+        if edges[5][0] is not None:
+            raise NotImplementedError("the derivative for 'batch_norm_backward reserve' is not implemented.")
+        else:
+            grad_of_reserve = None
+        # save_mean: not_implemented("batch_norm_backward save_mean")
+        if edges[3][0] is not None:
+            raise NotImplementedError("the derivative for 'batch_norm_backward save_mean' is not implemented.")
+        else:
+            grad_of_save_mean = None
+        # save_var: not_implemented("batch_norm_backward save_var")
+        if edges[4][0] is not None:
+            raise NotImplementedError("the derivative for 'batch_norm_backward save_var' is not implemented.")
+        else:
+            grad_of_save_var = None
+        return (grad_of_grad_out, grad_of_input, grad_of_weight, grad_of_save_mean, grad_of_save_var, grad_of_reserve,)
+
+    def release_variables(fn):
+        fn.saved_grad_out = fn.saved_input = fn.saved_weight = fn.saved_running_mean = fn.saved_running_var = fn.saved_save_mean = fn.saved_save_var = RELEASED
 
 
 class NativeLayerNormBackward0(Node):
@@ -191,19 +463,50 @@ class NativeLayerNormBackwardBackward0(Node):
         else:
             grad_of_grad_out = grad_of_input = grad_of_weight = None
         # mean: not_implemented("native_layer_norm_backward mean")
-        if edges[2] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'mean' of 'native_layer_norm_backward' is not implemented. native_layer_norm_backward mean")
+        if edges[2][0] is not None:
+            raise NotImplementedError("the derivative for 'native_layer_norm_backward mean' is not implemented.")
         else:
             grad_of_mean = None
         # rstd: not_implemented("native_layer_norm_backward rstd")
-        if edges[3] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'rstd' of 'native_layer_norm_backward' is not implemented. native_layer_norm_backward rstd")
+        if edges[3][0] is not None:
+            raise NotImplementedError("the derivative for 'native_layer_norm_backward rstd' is not implemented.")
         else:
             grad_of_rstd = None
         return (grad_of_grad_out, grad_of_input, grad_of_mean, grad_of_rstd, grad_of_weight, grad_of_bias,)
 
     def release_variables(fn):
         fn.saved_grad_out = fn.saved_input = fn.saved_mean = fn.saved_rstd = fn.saved_weight = RELEASED
+
+
+class WeightNormInterfaceBackward0(Node):
+    """_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_v', 'saved_g', 'saved_dim', 'saved_result1')
+    _saved_fields = ('v', 'g', 'dim', 'result1')
+    _raw_fields = ('v', 'g', 'result1')
+
+    def apply(fn, grads, edges):
+        if all([g is None for g in grads]):
+            return (None, None)
+        # v, g: weight_norm_backward(grads[0], grads[1], v, g, result1, dim)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            v = fn.saved_v
+            if v._vc is not None:
+                v = unpack(v, fn)
+            g = fn.saved_g
+            if g._vc is not None:
+                g = unpack(g, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            dim = fn.saved_dim
+            grad_of_v, grad_of_g = weight_norm_backward(grads[0], grads[1], v, g, result1, dim)
+        else:
+            grad_of_v = grad_of_g = None
+        return (grad_of_v, grad_of_g,)
+
+    def release_variables(fn):
+        fn.saved_v = fn.saved_g = fn.saved_result1 = RELEASED
 
 
 class NativeGroupNormBackward0(Node):
@@ -281,13 +584,13 @@ class NativeGroupNormBackwardBackward0(Node):
         else:
             grad_of_grad_out = grad_of_input = grad_of_weight = None
         # mean: not_implemented("native_group_norm_backward mean")
-        if edges[2] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'mean' of 'native_group_norm_backward' is not implemented. native_group_norm_backward mean")
+        if edges[2][0] is not None:
+            raise NotImplementedError("the derivative for 'native_group_norm_backward mean' is not implemented.")
         else:
             grad_of_mean = None
         # rstd: not_implemented("native_group_norm_backward rstd")
-        if edges[3] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'rstd' of 'native_group_norm_backward' is not implemented. native_group_norm_backward rstd")
+        if edges[3][0] is not None:
+            raise NotImplementedError("the derivative for 'native_group_norm_backward rstd' is not implemented.")
         else:
             grad_of_rstd = None
         return (grad_of_grad_out, grad_of_input, grad_of_mean, grad_of_rstd, grad_of_weight,)

@@ -548,3 +548,129 @@ class MaxUnpool3DBackward0(Node):
 
     def release_variables(fn):
         fn.saved_indices = RELEASED
+
+
+class FractionalMaxPool2DBackward0(Node):
+    """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_self', 'saved_kernel_size', 'saved_output_size', 'saved_result1')
+    _saved_fields = ('self', 'kernel_size', 'output_size', 'result1')
+    _raw_fields = ('self', 'result1')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: fractional_max_pool2d_backward(grad, self, kernel_size, output_size, result1)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            kernel_size = fn.saved_kernel_size
+            output_size = fn.saved_output_size
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            grad_of_self = ops.fractional_max_pool2d_backward(grad, self, kernel_size, output_size, result1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result1 = RELEASED
+
+
+class FractionalMaxPool2DBackwardBackward0(Node):
+    """fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
+    _saved_fields = ('indices',)
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # grad_output: gather_spatial(grad, indices, 2)
+        if edges[0] is not NO_EDGE:
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            grad_of_grad_output = gather_spatial(grad, indices, 2)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(self)
+        if edges[1] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_scalar_type = fn.saved_self_scalar_type
+            self_device = fn.saved_self_device
+            grad_of_self = ops.zeros(self_sym_sizes, dtype=self_scalar_type, device=self_device)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class FractionalMaxPool3DBackward0(Node):
+    """fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_self', 'saved_kernel_size', 'saved_output_size', 'saved_result1')
+    _saved_fields = ('self', 'kernel_size', 'output_size', 'result1')
+    _raw_fields = ('self', 'result1')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: fractional_max_pool3d_backward(grad, self, kernel_size, output_size, result1)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            kernel_size = fn.saved_kernel_size
+            output_size = fn.saved_output_size
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            grad_of_self = ops.fractional_max_pool3d_backward(grad, self, kernel_size, output_size, result1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result1 = RELEASED
+
+
+class FractionalMaxPool3DBackwardBackward0(Node):
+    """fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
+    _saved_fields = ('indices',)
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # grad_output: gather_spatial(grad, indices, 3)
+        if edges[0] is not NO_EDGE:
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            grad_of_grad_output = gather_spatial(grad, indices, 3)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(self)
+        if edges[1] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_scalar_type = fn.saved_self_scalar_type
+            self_device = fn.saved_self_device
+            grad_of_self = ops.zeros(self_sym_sizes, dtype=self_scalar_type, device=self_device)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED

@@ -225,8 +225,8 @@ class NativeDropoutBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # mask: not_implemented("native_dropout_backward: mask")
-        if edges[1] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'mask' of 'native_dropout_backward' is not implemented. native_dropout_backward: mask")
+        if edges[1][0] is not None:
+            raise NotImplementedError("the derivative for 'native_dropout_backward: mask' is not implemented.")
         else:
             grad_of_mask = None
         return (grad_of_grad_output, grad_of_mask,)

@@ -13,7 +13,36 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, pdist_backward, prod_backward, renorm_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+
+
+class PdistBackward0(Node):
+    """_pdist_forward(Tensor self, float p=2) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_result')
+    _saved_fields = ('self', 'p', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: pdist_backward(grad, self, p, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = pdist_backward(grad, self, p, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
 
 
 class CdistBackward0(Node):

@@ -107,8 +107,8 @@ class UniqueBackward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("_unique")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of '_unique' is not implemented. _unique")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for '_unique' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -124,8 +124,8 @@ class UniqueDimBackward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("unique_dim")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'unique_dim' is not implemented. unique_dim")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'unique_dim' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -141,8 +141,8 @@ class UniqueConsecutiveBackward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("unique_consecutive")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'unique_consecutive' is not implemented. unique_consecutive")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'unique_consecutive' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -158,8 +158,8 @@ class UniqueDimConsecutiveBackward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("unique_dim_consecutive")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'unique_dim_consecutive' is not implemented. unique_dim_consecutive")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'unique_dim_consecutive' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -175,8 +175,8 @@ class Unique2Backward0(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("_unique2")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of '_unique2' is not implemented. _unique2")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for '_unique2' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)

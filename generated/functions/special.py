@@ -148,8 +148,8 @@ class IgammaBackward0(Node):
         else:
             grad_of_other = None
         # self: not_implemented("igamma: input")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'igamma' is not implemented. igamma: input")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'igamma: input' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -181,8 +181,8 @@ class IgammacBackward0(Node):
         else:
             grad_of_other = None
         # self: not_implemented("igammac: input")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'igammac' is not implemented. igammac: input")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'igammac: input' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -438,8 +438,8 @@ class SpecialZetaBackward0(Node):
         else:
             grad_of_other = None
         # self: not_implemented("zeta")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'special_zeta' is not implemented. zeta")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'zeta' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -485,8 +485,8 @@ class SpecialZetaBackward2(Node):
         if grad is None:
             return (None,)
         # self: not_implemented("zeta")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'special_zeta.other_scalar' is not implemented. zeta")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for 'zeta' is not implemented.")
         else:
             grad_of_self = None
         return (grad_of_self,)

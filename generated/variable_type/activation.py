@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
@@ -105,7 +105,7 @@ def relu(input, *, out=None):
             return write_out(relu, (input,), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.relu(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'relu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -182,7 +182,10 @@ def relu_(input):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_activation_piecewise.relu_(self_)
+        try:
+            kernels_activation_piecewise.relu_(self_)
+        except Exception as error:
+            raise refusal(error, 'relu', self_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -279,7 +282,7 @@ def threshold(input, threshold, value, *, out=None):
             return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.threshold(self_, threshold, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'threshold', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -370,7 +373,7 @@ def threshold_(input, threshold, value):
     else:
         try:
             changed = kernels_activation_piecewise.threshold(self_, threshold, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'threshold', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -423,7 +426,7 @@ def threshold_backward(grad_output, self, threshold):
             grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_activation_piecewise.threshold_backward(grad_output_, self_, threshold)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'threshold_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -498,7 +501,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
             return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hardtanh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -588,7 +591,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
     else:
         try:
             changed = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hardtanh', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -637,7 +640,10 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.hardtanh_backward(grad_output_, self_, min_val, max_val)
+        try:
+            result_ = kernels_activation_piecewise.hardtanh_backward(grad_output_, self_, min_val, max_val)
+        except Exception as error:
+            raise refusal(error, 'hardtanh_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -712,7 +718,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
             return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
         try:
             result_ = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'elu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -804,7 +810,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
     else:
         try:
             changed = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'elu', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -833,8 +839,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
 
     ∂L/∂grad_output = elu_backward(g, α, scale, input_scale, is_result, self_or_result)
-    ∂L/∂self_or_result = g · grad_output · ((0 if self_or_result > 0, else input_scale) if is_result, 0 if self_or_result > 0, else exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale)
-    dz = elu_backward(dgrad_output, α, scale, input_scale, is_result, self_or_result) + dself_or_result · grad_output · ((0 if self_or_result > 0, else input_scale) if is_result, 0 if self_or_result > 0, else exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale)
+    ∂L/∂self_or_result = g · grad_output · ((input_scale if self_or_result < 0, else 0) if is_result, exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale if self_or_result < 0, else 0)
+    dz = elu_backward(dgrad_output, α, scale, input_scale, is_result, self_or_result) + dself_or_result · grad_output · ((input_scale if self_or_result < 0, else 0) if is_result, exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale if self_or_result < 0, else 0)
     where z = result, g = ∂L/∂z
 
     EluBackwardBackward0, from the entry elu_backward of derivatives.yaml.
@@ -854,7 +860,10 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
+        try:
+            result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
+        except Exception as error:
+            raise refusal(error, 'elu_backward', grad_output_, self_or_result_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -984,7 +993,7 @@ def celu(input, alpha=1.0, *, out=None):
             return write_out(celu, (input, alpha), out, "same_dtype")
         try:
             result_ = kernels_activation_smooth.celu(self_, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'celu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1072,7 +1081,7 @@ def celu_(input, alpha=1.0):
     else:
         try:
             changed = kernels_activation_smooth.celu(self_, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'celu', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -1125,7 +1134,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
             return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'leaky_relu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1213,7 +1222,7 @@ def leaky_relu_(input, negative_slope=0.01):
     else:
         try:
             changed = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'leaky_relu', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -1263,7 +1272,10 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
+        try:
+            result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
+        except Exception as error:
+            raise refusal(error, 'leaky_relu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1355,7 +1367,10 @@ def _prelu_kernel(input, weight):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.prelu(self_, weight_)
+        try:
+            result_ = kernels_activation_piecewise.prelu(self_, weight_)
+        except Exception as error:
+            raise refusal(error, '_prelu_kernel', self_, weight_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1432,7 +1447,10 @@ def _prelu_kernel_backward(grad_output, self, weight):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_activation_piecewise.prelu_backward(grad_output_, self_, weight_)
+        try:
+            result0_, result1_ = kernels_activation_piecewise.prelu_backward(grad_output_, self_, weight_)
+        except Exception as error:
+            raise refusal(error, '_prelu_kernel_backward', grad_output_, self_, weight_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1515,7 +1533,7 @@ def hardsigmoid(input, *, out=None):
             return write_out(hardsigmoid, (input,), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.hardsigmoid(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hardsigmoid', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1599,7 +1617,7 @@ def hardsigmoid_(input):
     else:
         try:
             changed = kernels_activation_piecewise.hardsigmoid(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hardsigmoid', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -1646,7 +1664,10 @@ def hardsigmoid_backward(grad_output, self):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.hardsigmoid_backward(grad_output_, self_)
+        try:
+            result_ = kernels_activation_piecewise.hardsigmoid_backward(grad_output_, self_)
+        except Exception as error:
+            raise refusal(error, 'hardsigmoid_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1715,7 +1736,10 @@ def hardswish(input, *, out=None):
     else:
         if out is not None:
             return write_out(hardswish, (input,), out, "same_dtype shared")
-        result_ = kernels_activation_piecewise.hardswish(self_)
+        try:
+            result_ = kernels_activation_piecewise.hardswish(self_)
+        except Exception as error:
+            raise refusal(error, 'hardswish', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1796,7 +1820,11 @@ def hardswish_(input):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_activation_piecewise.hardswish(self_))
+        try:
+            changed = kernels_activation_piecewise.hardswish(self_)
+        except Exception as error:
+            raise refusal(error, 'hardswish', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1841,7 +1869,10 @@ def hardswish_backward(grad_output, self):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.hardswish_backward(grad_output_, self_)
+        try:
+            result_ = kernels_activation_piecewise.hardswish_backward(grad_output_, self_)
+        except Exception as error:
+            raise refusal(error, 'hardswish_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1921,7 +1952,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
             return write_out(hardshrink, (input, lambd), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.hardshrink(self_, lambd)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hardshrink', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1991,7 +2022,10 @@ def hardshrink_backward(grad_out, self, lambd):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.shrink_backward(grad_out_, self_, lambd)
+        try:
+            result_ = kernels_activation_piecewise.shrink_backward(grad_out_, self_, lambd)
+        except Exception as error:
+            raise refusal(error, 'hardshrink_backward', grad_out_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2065,7 +2099,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             return write_out(softshrink, (input, lambd), out, "same_dtype")
         try:
             result_ = kernels_activation_piecewise.softshrink(self_, lambd)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'softshrink', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2135,7 +2169,10 @@ def softshrink_backward(grad_output, self, lambd):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_piecewise.shrink_backward(grad_output_, self_, lambd)
+        try:
+            result_ = kernels_activation_piecewise.shrink_backward(grad_output_, self_, lambd)
+        except Exception as error:
+            raise refusal(error, 'softshrink_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2209,7 +2246,7 @@ def gelu(input, *, approximate='none', out=None):
             return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
         try:
             result_ = kernels_activation_smooth.gelu(self_, approximate)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gelu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2300,7 +2337,7 @@ def gelu_(input, *, approximate='none'):
     else:
         try:
             changed = kernels_activation_smooth.gelu(self_, approximate)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gelu', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -2334,7 +2371,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     ∂L/∂x = g · grad_output · gelu_second(x, approximate)
     dz = gelu_backward(dgrad_output, x, approximate = approximate) + dx · grad_output · gelu_second(x, approximate)
     where x = self, z = result, g = ∂L/∂z
-    gelu_second: Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi. Of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3): (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')).
+    gelu_second: the second derivative of x * Phi(x), phi(x) * (2 - x * x) with the normal density phi; or that of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3), which is (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')).
 
     GeluBackwardBackward0, from the entry gelu_backward of derivatives.yaml.
     """
@@ -2357,7 +2394,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
             grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_activation_smooth.gelu_backward(grad_output_, self_, approximate)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gelu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2440,7 +2477,7 @@ def silu(input, *, out=None):
             return write_out(silu, (input,), out, "same_dtype")
         try:
             result_ = kernels_activation_smooth.silu(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'silu', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2524,7 +2561,7 @@ def silu_(input):
     else:
         try:
             changed = kernels_activation_smooth.silu(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'silu', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -2575,7 +2612,7 @@ def silu_backward(grad_output, self):
             grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_activation_smooth.silu_backward(grad_output_, self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'silu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2654,7 +2691,7 @@ def mish(input, *, out=None):
             return write_out(mish, (input,), out, "same_dtype")
         try:
             result_ = kernels_activation_smooth.mish(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mish', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2738,7 +2775,7 @@ def mish_(input):
     else:
         try:
             changed = kernels_activation_smooth.mish(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mish', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -2785,7 +2822,10 @@ def mish_backward(grad_output, self):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_smooth.mish_backward(grad_output_, self_)
+        try:
+            result_ = kernels_activation_smooth.mish_backward(grad_output_, self_)
+        except Exception as error:
+            raise refusal(error, 'mish_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2865,7 +2905,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
             return write_out(softplus, (input, beta, threshold), out, "same_dtype")
         try:
             result_ = kernels_activation_smooth.softplus(self_, beta, threshold)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'softplus', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2936,7 +2976,10 @@ def softplus_backward(grad_output, self, beta, threshold):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
+        try:
+            result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
+        except Exception as error:
+            raise refusal(error, 'softplus_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3038,7 +3081,10 @@ def log_sigmoid_forward(input):
         output_ = None if output is None else output._array
         buffer_ = None if buffer is None else buffer._array
     else:
-        output_, buffer_ = kernels_activation_smooth.log_sigmoid_forward(self_)
+        try:
+            output_, buffer_ = kernels_activation_smooth.log_sigmoid_forward(self_)
+        except Exception as error:
+            raise refusal(error, 'log_sigmoid_forward', self_) from None
         output = None if output_ is None else ops.wrap(output_)
         buffer = None if buffer_ is None else ops.wrap(buffer_)
     if flags == GRAD_OFF:
@@ -3101,7 +3147,10 @@ def log_sigmoid_backward(grad_output, self, buffer):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_smooth.log_sigmoid_backward(grad_output_, self_, buffer_)
+        try:
+            result_ = kernels_activation_smooth.log_sigmoid_backward(grad_output_, self_, buffer_)
+        except Exception as error:
+            raise refusal(error, 'log_sigmoid_backward', grad_output_, self_, buffer_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3163,7 +3212,7 @@ def glu(input, dim, *, out=None):
     ∂L/∂x = glu_backward(g, x, dim)
     dz = glu_jvp(dx, x, dim)
     where x = self, z = result, g = ∂L/∂z
-    glu_jvp: The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too.
+    glu_jvp: the tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is also the adjoint of glu_backward.
 
     GluBackward0, from the entry glu of derivatives.yaml.
     """
@@ -3180,7 +3229,10 @@ def glu(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(glu, (input, dim), out, "shared")
-        result_ = kernels_activation_smooth.glu(self_, dim)
+        try:
+            result_ = kernels_activation_smooth.glu(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'glu', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3225,8 +3277,8 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     ∂L/∂x = glu_double_backward(g, grad_output, x, dim)
     dz = glu_backward(dgrad_output, x, dim) + glu_double_backward(dx, grad_output, x, dim)
     where x = self, z = result, g = ∂L/∂z
-    glu_jvp: The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too.
-    glu_double_backward: The tangent of glu_backward for x, which is symmetric, so its adjoint too. Its halves are s' * b_t * g and s' * (a_t + a * (1 - 2 * s) * b_t) * g, s' = s * (1 - s).
+    glu_jvp: the tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is also the adjoint of glu_backward.
+    glu_double_backward: the tangent of glu_backward for x. The map is symmetric, so this is also its adjoint. The halves are s' * b_t * g and s' * (a_t + a * (1 - 2 * s) * b_t) * g, with s' = s * (1 - s).
 
     GluBackwardBackward0, from the entry glu_backward of derivatives.yaml.
     """
@@ -3245,7 +3297,10 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_smooth.glu_backward(grad_output_, self_, dim)
+        try:
+            result_ = kernels_activation_smooth.glu_backward(grad_output_, self_, dim)
+        except Exception as error:
+            raise refusal(error, 'glu_backward', grad_output_, self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3337,7 +3392,10 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     else:
         if out is not None:
             return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-        result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
+        try:
+            result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
+        except Exception as error:
+            raise refusal(error, '_softmax', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3402,7 +3460,10 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_softmax.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        try:
+            result_ = kernels_activation_softmax.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        except Exception as error:
+            raise refusal(error, '_softmax_backward_data', grad_output_, output_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3429,6 +3490,8 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
@@ -3471,7 +3534,10 @@ def _safe_softmax(input, dim, dtype):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_softmax.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_activation_softmax.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, '_safe_softmax', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3494,6 +3560,8 @@ def _safe_softmax(input, dim, dtype):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3549,7 +3617,10 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     else:
         if out is not None:
             return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
-        result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
+        try:
+            result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
+        except Exception as error:
+            raise refusal(error, '_log_softmax', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3614,7 +3685,10 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_activation_softmax.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        try:
+            result_ = kernels_activation_softmax.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
+        except Exception as error:
+            raise refusal(error, '_log_softmax_backward_data', grad_output_, output_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3640,6 +3714,8 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)

@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import complex as kernels_complex
 from gradloom.composite import complex as composite_complex
@@ -78,7 +78,7 @@ def complex(real, imag, *, out=None):
             return write_out(complex, (real, imag), out, "same_dtype")
         try:
             result_ = kernels_complex.complex(real_, imag_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'complex', real_, imag_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -99,7 +99,10 @@ def complex(real, imag, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         real_t = tangent_of(real)
         imag_t = tangent_of(imag)
@@ -153,7 +156,7 @@ def polar(abs, angle, *, out=None):
             return write_out(polar, (abs, angle), out, "same_dtype")
         try:
             result_ = kernels_complex.polar(abs_, angle_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'polar', abs_, angle_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -174,7 +177,10 @@ def polar(abs, angle, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         abs_t = tangent_of(abs)
@@ -231,7 +237,7 @@ def angle(input, *, out=None):
             return write_out(angle, (input,), out)
         try:
             result_ = kernels_complex.angle(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'angle', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -320,7 +326,10 @@ def _conj(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_complex.conj(self_)
+        try:
+            result_ = kernels_complex.conj(self_)
+        except Exception as error:
+            raise refusal(error, '_conj', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -383,7 +392,10 @@ def _conj_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(_conj_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_complex.conj(self_).copy()
+        try:
+            result_ = kernels_complex.conj(self_).copy()
+        except Exception as error:
+            raise refusal(error, '_conj_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -446,7 +458,10 @@ def _neg_view(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_complex.neg_view(self_)
+        try:
+            result_ = kernels_complex.neg_view(self_)
+        except Exception as error:
+            raise refusal(error, '_neg_view', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -509,7 +524,10 @@ def _neg_view_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(_neg_view_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_complex.neg_view(self_).copy()
+        try:
+            result_ = kernels_complex.neg_view(self_).copy()
+        except Exception as error:
+            raise refusal(error, '_neg_view_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -601,7 +619,7 @@ def _conj_physical(input, *, out=None):
             return write_out(_conj_physical, (input,), out, "same_dtype")
         try:
             result_ = kernels_complex.conj_physical(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, '_conj_physical', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -682,10 +700,9 @@ def conj_physical_(input):
         call()
     else:
         try:
-            changed = kernels_complex.conj_physical(self_)
-        except REFUSALS as error:
+            kernels_complex.conj_physical_(self_)
+        except Exception as error:
             raise refusal(error, 'conj_physical', self_) from None
-        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -803,7 +820,7 @@ def view_as_real(input):
     """view_as_real(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = view_as_complex(g)
-    dz = view_as_real(dx)
+    dz = view_as_real(resolve_conj(dx))
     where x = self, z = result, g = ∂L/∂z
 
     ViewAsRealBackward0, from the entry view_as_real of derivatives.yaml.
@@ -821,7 +838,10 @@ def view_as_real(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_complex.view_as_real(self_)
+        try:
+            result_ = kernels_complex.view_as_real(self_)
+        except Exception as error:
+            raise refusal(error, 'view_as_real', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -846,8 +866,8 @@ def view_as_real(input):
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: view_as_real(self_t)
-                result_tangent = ops.view_as_real(self_t)
+                # result: view_as_real(self_t.resolve_conj())
+                result_tangent = ops.view_as_real(self_t.resolve_conj())
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -864,7 +884,7 @@ def view_as_real_copy(input, *, out=None):
     """view_as_real_copy(Tensor self) -> Tensor
 
     ∂L/∂x = view_as_complex(g)
-    dz = view_as_real(dx)
+    dz = view_as_real(resolve_conj(dx))
     where x = self, z = result, g = ∂L/∂z
 
     ViewAsRealBackward0_copy, from the entry view_as_real of derivatives.yaml.
@@ -884,7 +904,10 @@ def view_as_real_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(view_as_real_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_complex.view_as_real(self_).copy()
+        try:
+            result_ = kernels_complex.view_as_real(self_).copy()
+        except Exception as error:
+            raise refusal(error, 'view_as_real_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -909,8 +932,8 @@ def view_as_real_copy(input, *, out=None):
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: view_as_real(self_t)
-                result_tangent = ops.view_as_real(self_t)
+                # result: view_as_real(self_t.resolve_conj())
+                result_tangent = ops.view_as_real(self_t.resolve_conj())
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -947,7 +970,10 @@ def view_as_complex(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_complex.view_as_complex(self_)
+        try:
+            result_ = kernels_complex.view_as_complex(self_)
+        except Exception as error:
+            raise refusal(error, 'view_as_complex', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1010,7 +1036,10 @@ def view_as_complex_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(view_as_complex_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_complex.view_as_complex(self_).copy()
+        try:
+            result_ = kernels_complex.view_as_complex(self_).copy()
+        except Exception as error:
+            raise refusal(error, 'view_as_complex_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

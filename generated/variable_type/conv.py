@@ -19,19 +19,20 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.conv import convolution as kernels_conv_convolution
 from gradloom.composite import conv as composite_conv
 from gradloom.formulas.conv import convolution_backward_jvp, convolution_jvp
 from gradloom.generated.functions.conv import (
     Col2ImBackward0,
+    ConvTbcBackward0,
     ConvolutionBackward0,
     ConvolutionBackwardBackward0,
     Im2ColBackward0,
@@ -63,7 +64,10 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_conv_convolution.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
+        try:
+            result_ = kernels_conv_convolution.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
+        except Exception as error:
+            raise refusal(error, 'convolution', input_, weight_, bias_, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -126,8 +130,8 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
     (∂L/∂grad_output, ∂L/∂x, ∂L/∂weight) = convolution_double_backward(g₀, g₁, g₂, grad_output, x, weight, stride, padding, dilation, transposed, output_padding, groups)
     (dz₀, dz₁, dz₂) = convolution_backward_jvp(grad_output, dgrad_output, x, dx, weight, dweight, stride, padding, dilation, transposed, output_padding, groups, output_mask)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁, g₂ = ∂L/∂z₂
-    convolution_double_backward: Gradients of convolution_backward for cotangents of its three results: c(ggI, w) + c(x, ggW) + ggb for g, I(g, ggW) for x, W(g, ggI) for w.
-    convolution_backward_jvp: I(g', w) + I(g, w'), W(g', x) + W(g, x') and the sum of g' over all but the channels.
+    convolution_double_backward: the gradients of convolution_backward for cotangents of its three results: c(ggI, w) + c(x, ggW) + ggb for g, I(g, ggW) for x, W(g, ggI) for w.
+    convolution_backward_jvp: I(g', w) + I(g, w'), W(g', x) + W(g, x'), and the sum of g' over all dimensions except the channels.
 
     ConvolutionBackwardBackward0, from the entry convolution_backward of derivatives.yaml.
     """
@@ -144,7 +148,10 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_conv_convolution.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+        try:
+            result0_, result1_, result2_ = kernels_conv_convolution.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+        except Exception as error:
+            raise refusal(error, 'convolution_backward', grad_output_, input_, weight_, bias_sizes=bias_sizes, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -304,6 +311,94 @@ def conv_transpose3d_input(input, weight, bias, stride, padding, output_padding,
     return composite_conv.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+def conv_tbc(input, weight, bias, pad=0, *, out=None):
+    """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = conv_tbc_backward(g, x, weight, bias, pad)
+    dz = conv_tbc(dx, weight, dbias, pad) + conv_tbc(x, dweight, 0, pad)
+    where x = self, z = result, g = ∂L/∂z
+    conv_tbc_backward: the gradients of conv_tbc's input, weight and bias from that of its result: those of conv1d with the dimensions in another order.
+
+    ConvTbcBackward0, from the entry conv_tbc of derivatives.yaml.
+    """
+    try:
+        self_, weight_, bias_ = input._operand, weight._operand, bias._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CONV_TBC(input, weight, bias, pad, out=out)
+    if pad.__class__ is not int:
+        return _CONV_TBC(input, weight, bias, pad, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        if not flags & REDISPATCH:
+            return intercept(conv_tbc, (input, weight, bias, pad), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(conv_tbc, (input, weight, bias, pad), out, "same_dtype shared")
+        try:
+            result_ = kernels_conv_convolution.conv_tbc(self_, weight_, bias_, pad)
+        except Exception as error:
+            raise refusal(error, 'conv_tbc', self_, weight_, bias_, pad=pad) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_weight = weight._edge or gradient_edge(weight)
+        edge_bias = bias._edge or gradient_edge(bias)
+        if edge_self is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(ConvTbcBackward0)
+            fn.next_edges = (edge_self, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
+            fn.saved_bias = bias if bias._vc is None and not flags else save(bias)
+            fn.saved_pad = pad
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        weight_t = tangent_of(weight)
+        bias_t = tangent_of(bias)
+        if self_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None:
+                    bias_t = zeros_for(bias)
+                weight_p = weight
+                self_p = input
+                bias_p = bias
+                # result: conv_tbc(self_t, weight_p, bias_t, pad) + conv_tbc(self_p, weight_t, zeros_like(bias_p), pad)
+                result_tangent = ops.conv_tbc(self_t, weight_p, bias_t, pad) + ops.conv_tbc(self_p, weight_t, ops.zeros_like(bias_p), pad)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_CONV_TBC = GuardedOverload("conv_tbc", ((
+    (('self', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor'), ('pad', 'int', 0), '*', ('out', 'Tensor?', None)),
+    conv_tbc,
+),))
+
+
 def im2col(input, kernel_size, dilation, padding, stride):
     """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
 
@@ -324,7 +419,10 @@ def im2col(input, kernel_size, dilation, padding, stride):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_conv_convolution.im2col(self_, kernel_size, dilation, padding, stride)
+        try:
+            result_ = kernels_conv_convolution.im2col(self_, kernel_size, dilation, padding, stride)
+        except Exception as error:
+            raise refusal(error, 'im2col', self_, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -385,7 +483,10 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_conv_convolution.col2im(self_, output_size, kernel_size, dilation, padding, stride)
+        try:
+            result_ = kernels_conv_convolution.col2im(self_, output_size, kernel_size, dilation, padding, stride)
+        except Exception as error:
+            raise refusal(error, 'col2im', self_, output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -435,4 +536,5 @@ AUTOCAST_RULES = {
     "conv_transpose1d": "lower_precision",
     "conv_transpose2d_input": "lower_precision",
     "conv_transpose3d_input": "lower_precision",
+    "conv_tbc": "lower_precision",
 }

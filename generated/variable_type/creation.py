@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import creation as kernels_creation
 
@@ -49,7 +49,10 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'zeros', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -78,7 +81,10 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'ones', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -107,7 +113,10 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'full', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -136,7 +145,10 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'empty', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -163,7 +175,10 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'empty_strided', size=size, stride=stride) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -190,7 +205,10 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'empty_permuted', size=size, physical_layout=physical_layout) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -217,7 +235,10 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'scalar_tensor') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -251,7 +272,10 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'zeros_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -285,7 +309,10 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'ones_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -319,7 +346,10 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'empty_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -353,7 +383,10 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'full_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -387,7 +420,10 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'new_zeros', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -421,7 +457,10 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'new_ones', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -455,7 +494,10 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'new_empty', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -489,7 +531,10 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'new_empty_strided', self_, size=size, stride=stride) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -523,7 +568,10 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'new_full', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -552,7 +600,10 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'arange') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -581,7 +632,10 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'arange') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -610,7 +664,10 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'arange') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -639,7 +696,10 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'range') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -668,7 +728,10 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'range') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -697,7 +760,10 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'linspace', steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -733,7 +799,10 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'linspace', start_, end_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -769,7 +838,10 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'linspace', start_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -805,7 +877,10 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'linspace', end_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -834,7 +909,10 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'logspace', steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -870,7 +948,10 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'logspace', start_, end_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -906,7 +987,10 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'logspace', start_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -942,7 +1026,10 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'logspace', end_, steps=steps) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -971,7 +1058,10 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'eye', n=n) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1000,7 +1090,10 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'eye', n=n, m=m) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1027,7 +1120,10 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'tril_indices', row=row, col=col, offset=offset) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1054,7 +1150,10 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'triu_indices', row=row, col=col, offset=offset) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1081,7 +1180,10 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hann_window(window_length, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hann_window(window_length, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hann_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1108,7 +1210,10 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hann_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hann_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hann_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1135,7 +1240,10 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hamming_window(window_length, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hamming_window(window_length, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hamming_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1162,7 +1270,10 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hamming_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hamming_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hamming_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1189,7 +1300,10 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.bartlett_window(window_length, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.bartlett_window(window_length, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'bartlett_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1216,7 +1330,10 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.bartlett_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.bartlett_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'bartlett_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1243,7 +1360,10 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.blackman_window(window_length, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.blackman_window(window_length, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'blackman_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1270,7 +1390,10 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.blackman_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.blackman_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'blackman_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1297,7 +1420,10 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.kaiser_window(window_length, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.kaiser_window(window_length, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'kaiser_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1324,7 +1450,10 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.kaiser_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.kaiser_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'kaiser_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1351,7 +1480,10 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hamming_window_alpha(window_length, periodic, alpha, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hamming_window_alpha(window_length, periodic, alpha, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hamming_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1378,7 +1510,10 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.hamming_window_alpha_beta(window_length, periodic, alpha, beta, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.hamming_window_alpha_beta(window_length, periodic, alpha, beta, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'hamming_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1405,7 +1540,10 @@ def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_creation.kaiser_window_beta(window_length, periodic, beta, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_creation.kaiser_window_beta(window_length, periodic, beta, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'kaiser_window', window_length=window_length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

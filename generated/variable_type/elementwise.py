@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
@@ -144,7 +144,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 
 
-def add(input, other, *, alpha=1, out=None):
+def add(input, other, *more, alpha=1, out=None):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = x + y · α
@@ -155,6 +155,8 @@ def add(input, other, *, alpha=1, out=None):
 
     AddBackward0, from the entry add.Tensor of derivatives.yaml.
     """
+    if more:
+        return _ADD_TENSOR.in_old_order((input, other, *more), {"alpha": alpha, "out": out})
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -162,7 +164,7 @@ def add(input, other, *, alpha=1, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return add(wrapped_number(input, other), other, alpha=alpha, out=out)
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
@@ -180,7 +182,7 @@ def add(input, other, *, alpha=1, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -229,14 +231,16 @@ add.keyword_only = ("alpha",)
 _ADD_TENSOR = GuardedOverload("add", ((
     (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     add,
-),))
+),), old_order="self alpha other")
 
 
-def add_(input, other, *, alpha=1):
+def add_(input, other, *more, alpha=1):
     """add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     add.Tensor, written into self; see there for the derivative.
     """
+    if more:
+        return _ADD__TENSOR.in_old_order((input, other, *more), {"alpha": alpha})
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -275,7 +279,7 @@ def add_(input, other, *, alpha=1):
     elif fits(self_, other_):
         try:
             xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
     else:
         written = self_
@@ -283,7 +287,7 @@ def add_(input, other, *, alpha=1):
             self_, other_ = promote((input, other,), ())
         try:
             changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -311,7 +315,7 @@ add_.keyword_only = ("alpha",)
 _ADD__TENSOR = GuardedOverload("add_", ((
     (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
     add_,
-),))
+),), old_order="self alpha other")
 
 
 def add_Scalar(input, other, alpha, *, out=None):
@@ -338,7 +342,7 @@ def add_Scalar(input, other, alpha, *, out=None):
             return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
         try:
             result_ = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'add', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -408,7 +412,7 @@ def add__Scalar(input, other, alpha):
     else:
         try:
             changed = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'add', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -426,7 +430,7 @@ def add__Scalar(input, other, alpha):
     return input
 
 
-def sub(input, other, *, alpha=1, out=None):
+def sub(input, other, *more, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = x − y · α
@@ -437,6 +441,8 @@ def sub(input, other, *, alpha=1, out=None):
 
     SubBackward0, from the entry sub.Tensor of derivatives.yaml.
     """
+    if more:
+        return _SUB_TENSOR.in_old_order((input, other, *more), {"alpha": alpha, "out": out})
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -444,7 +450,7 @@ def sub(input, other, *, alpha=1, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return sub(wrapped_number(input, other), other, alpha=alpha, out=out)
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
@@ -462,7 +468,7 @@ def sub(input, other, *, alpha=1, out=None):
             self_, other_ = promote_numbers((input, other,), ())
         try:
             result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -511,14 +517,16 @@ sub.keyword_only = ("alpha",)
 _SUB_TENSOR = GuardedOverload("sub", ((
     (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     sub,
-),))
+),), old_order="self alpha other")
 
 
-def sub_(input, other, *, alpha=1):
+def sub_(input, other, *more, alpha=1):
     """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     sub.Tensor, written into self; see there for the derivative.
     """
+    if more:
+        return _SUB__TENSOR.in_old_order((input, other, *more), {"alpha": alpha})
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -557,7 +565,7 @@ def sub_(input, other, *, alpha=1):
     elif fits(self_, other_):
         try:
             xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
     else:
         written = self_
@@ -565,7 +573,7 @@ def sub_(input, other, *, alpha=1):
             self_, other_ = promote_numbers((input, other,), ())
         try:
             changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -593,7 +601,7 @@ sub_.keyword_only = ("alpha",)
 _SUB__TENSOR = GuardedOverload("sub_", ((
     (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
     sub_,
-),))
+),), old_order="self alpha other")
 
 
 def sub_Scalar(input, other, alpha, *, out=None):
@@ -620,7 +628,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
             return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
         try:
             result_ = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sub', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -690,7 +698,7 @@ def sub__Scalar(input, other, alpha):
     else:
         try:
             changed = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sub', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -736,7 +744,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
             self_, other_ = promote_numbers((input, other,), ())
         try:
             result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise_arithmetic.scaled(self_, alpha, other_))
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rsub', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -803,7 +811,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             return write_out(rsub_Scalar, (input, other, alpha), out)
         try:
             result_ = kernels_elementwise_arithmetic.rsub_scalar(self_, other, alpha)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rsub', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -858,7 +866,7 @@ def mul(input, other, *, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return mul(wrapped_number(input, other), other, out=out)
         return _MUL_TENSOR(input, other, out=out)
     flags = state.flags
@@ -874,7 +882,7 @@ def mul(input, other, *, out=None):
             self_, other_ = promote_exact((input, other,), ())
         try:
             result_ = self_ * other_
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mul', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -975,7 +983,7 @@ def mul_(input, other):
     elif fits(self_, other_):
         try:
             xp.multiply(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mul', self_, other_) from None
     else:
         written = self_
@@ -983,7 +991,7 @@ def mul_(input, other):
             self_, other_ = promote_exact((input, other,), ())
         try:
             changed = self_ * other_
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mul', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1038,7 +1046,7 @@ def mul_Scalar(input, other, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.mul_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mul', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1113,7 +1121,7 @@ def mul__Scalar(input, other):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.mul_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'mul', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1159,7 +1167,7 @@ def div_Tensor(input, other, *, out=None):
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
             result_ = self_ / other_
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1244,7 +1252,7 @@ def div__Tensor(input, other):
     elif fits(self_, other_):
         try:
             xp.true_divide(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
     else:
         written = self_
@@ -1252,7 +1260,7 @@ def div__Tensor(input, other):
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
             changed = self_ / other_
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1301,7 +1309,7 @@ def div_Scalar(input, other, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.div_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1376,7 +1384,7 @@ def div__Scalar(input, other):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.div_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1421,7 +1429,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
             self_, other_ = promote_exact((input, other,), ())
         try:
             result_ = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1515,7 +1523,7 @@ def div__Tensor_mode(input, other, rounding_mode):
             self_, other_ = promote_exact((input, other,), ())
         try:
             changed = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1564,7 +1572,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1641,7 +1649,7 @@ def div__Scalar_mode(input, other, rounding_mode):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'div', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1671,7 +1679,7 @@ def floor_divide(input, other, *, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return floor_divide(wrapped_number(input, other), other, out=out)
         return _FLOOR_DIVIDE(input, other, out=out)
     flags = state.flags
@@ -1687,7 +1695,7 @@ def floor_divide(input, other, *, out=None):
             self_, other_ = promote_exact((input, other,), ())
         try:
             result_ = kernels_elementwise_arithmetic.floor_divide(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor_divide', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1738,7 +1746,7 @@ def floor_divide_(self, other):
             self_, other_ = promote_exact((self, other,), ())
         try:
             changed = kernels_elementwise_arithmetic.floor_divide(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor_divide', self_, other_) from None
         write_inplace(written, changed)
     bump_version(self)
@@ -1777,7 +1785,7 @@ def floor_divide_Scalar(input, other, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor_divide', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1818,7 +1826,7 @@ def floor_divide__Scalar(input, other):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor_divide', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1855,7 +1863,7 @@ def remainder_Scalar(input, other, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'remainder', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1928,7 +1936,7 @@ def remainder__Scalar(input, other):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'remainder', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -1973,7 +1981,7 @@ def remainder_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_arithmetic.remainder(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'remainder', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2065,7 +2073,7 @@ def remainder__Tensor(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_arithmetic.remainder(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'remainder', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -2110,7 +2118,7 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = kernels_elementwise_arithmetic.remainder_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'remainder', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2153,7 +2161,7 @@ def fmod_Scalar(input, other, *, out=None):
             self_, = promote((input,), (other,))
         try:
             result_ = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmod', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2226,7 +2234,7 @@ def fmod__Scalar(input, other):
             self_, = promote((input,), (other,))
         try:
             changed = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmod', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -2271,7 +2279,7 @@ def fmod_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_arithmetic.fmod(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmod', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2363,7 +2371,7 @@ def fmod__Tensor(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_arithmetic.fmod(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmod', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -2412,7 +2420,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
             self_, = promote((input,), (exponent,))
         try:
             result_ = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'pow', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2455,9 +2463,10 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 
     ∂L/∂x = g · (exponent · x^sub_Scalar(exponent, 1, 1))*
-    ∂L/∂exponent = g · (0 if (x = 0 and Re(exponent) ≥ 0), else (z · ln(x))*)
-    dz = dx · exponent · x^sub_Scalar(exponent, 1, 1) + dexponent · (0 if (x = 0 and Re(exponent) ≥ 0), else z · ln(x))
+    ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
+    dz = dx · exponent · x^sub_Scalar(exponent, 1, 1) + (0 if dexponent = 0, else pow_backward_exponent(dexponent*, x, exponent, z)*)
     where x = self, z = result, g = ∂L/∂z
+    pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative).
 
     PowBackward1, from the entry pow.Tensor_Tensor of derivatives.yaml.
     """
@@ -2478,7 +2487,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
             self_, exponent_ = promote((input, exponent,), ())
         try:
             result_ = kernels_elementwise_arithmetic.pow(self_, exponent_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'pow', self_, exponent_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2568,7 +2577,7 @@ def pow__Scalar(self, exponent):
             self_, = promote((self,), (exponent,))
         try:
             changed = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'pow', self_) from None
         write_inplace(written, changed)
     bump_version(self)
@@ -2631,7 +2640,7 @@ def pow__Tensor(self, exponent):
             self_, exponent_ = promote((self, exponent,), ())
         try:
             changed = kernels_elementwise_arithmetic.pow(self_, exponent_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'pow', self_, exponent_) from None
         write_inplace(written, changed)
     bump_version(self)
@@ -2658,9 +2667,10 @@ def pow__Tensor(self, exponent):
 def pow_Scalar(input, exponent, *, out=None):
     """pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 
-    ∂L/∂exponent = g · (0 if Re(exponent) ≥ 0, else −(∞ · z)*) if x = 0, else g · (z · ln(x))*
-    dz = dexponent · (0 if Re(exponent) ≥ 0, else −∞ · z) if x = 0, else dexponent · z · ln(x)
+    ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
+    dz = pow_backward_exponent(dexponent*, x, exponent, z)*
     where x = self, z = result, g = ∂L/∂z
+    pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative).
 
     PowBackward2, from the entry pow.Scalar of derivatives.yaml.
     """
@@ -2681,7 +2691,7 @@ def pow_Scalar(input, exponent, *, out=None):
             exponent_, = promote((exponent,), (input,))
         try:
             result_ = kernels_elementwise_arithmetic.pow_of_scalar(input, exponent_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'pow', exponent_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2721,7 +2731,7 @@ def pow_Scalar(input, exponent, *, out=None):
     return result
 
 
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
     ∂L/∂x = g
@@ -2732,6 +2742,8 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
 
     AddcmulBackward0, from the entry addcmul of derivatives.yaml.
     """
+    if more:
+        return _ADDCMUL.in_old_order((input, tensor1, tensor2, *more), {"value": value, "out": out})
     try:
         self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
@@ -2753,7 +2765,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
             self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
         try:
             result_ = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2812,14 +2824,16 @@ addcmul.keyword_only = ("value",)
 _ADDCMUL = GuardedOverload("addcmul", ((
     (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
     addcmul,
-),))
+),), old_order="self value tensor1 tensor2")
 
 
-def addcmul_(input, tensor1, tensor2, *, value=1):
+def addcmul_(input, tensor1, tensor2, *more, value=1):
     """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
 
     addcmul, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDCMUL_.in_old_order((input, tensor1, tensor2, *more), {"value": value})
     try:
         self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
@@ -2865,7 +2879,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
             self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
         try:
             changed = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -2897,10 +2911,10 @@ addcmul_.keyword_only = ("value",)
 _ADDCMUL_ = GuardedOverload("addcmul_", ((
     (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
     addcmul_,
-),))
+),), old_order="self value tensor1 tensor2")
 
 
-def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
     ∂L/∂x = g
@@ -2911,6 +2925,8 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
 
     AddcdivBackward0, from the entry addcdiv of derivatives.yaml.
     """
+    if more:
+        return _ADDCDIV.in_old_order((input, tensor1, tensor2, *more), {"value": value, "out": out})
     try:
         self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
@@ -2929,10 +2945,10 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
         if out is not None:
             return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
         if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+            self_, tensor1_, tensor2_ = promote_quotient((input, tensor1, tensor2,), ())
         try:
             result_ = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2991,14 +3007,16 @@ addcdiv.keyword_only = ("value",)
 _ADDCDIV = GuardedOverload("addcdiv", ((
     (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
     addcdiv,
-),))
+),), old_order="self value tensor1 tensor2")
 
 
-def addcdiv_(input, tensor1, tensor2, *, value=1):
+def addcdiv_(input, tensor1, tensor2, *more, value=1):
     """addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
 
     addcdiv, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDCDIV_.in_old_order((input, tensor1, tensor2, *more), {"value": value})
     try:
         self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
@@ -3041,10 +3059,10 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     else:
         written = self_
         if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+            self_, tensor1_, tensor2_ = promote_quotient((input, tensor1, tensor2,), ())
         try:
             changed = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3076,7 +3094,7 @@ addcdiv_.keyword_only = ("value",)
 _ADDCDIV_ = GuardedOverload("addcdiv_", ((
     (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
     addcdiv_,
-),))
+),), old_order="self value tensor1 tensor2")
 
 
 def sin(input, *, out=None):
@@ -3108,7 +3126,7 @@ def sin(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.sin(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sin', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3192,7 +3210,7 @@ def sin_(input):
     elif fits(self_):
         try:
             xp.sin(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sin', self_) from None
     else:
         written = self_
@@ -3200,7 +3218,7 @@ def sin_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.sin(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sin', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3253,7 +3271,7 @@ def cos(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.cos(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cos', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3337,7 +3355,7 @@ def cos_(input):
     elif fits(self_):
         try:
             xp.cos(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cos', self_) from None
     else:
         written = self_
@@ -3345,7 +3363,7 @@ def cos_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.cos(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cos', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3398,7 +3416,7 @@ def tan(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.tan(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tan', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3477,7 +3495,7 @@ def tan_(input):
     elif fits(self_):
         try:
             xp.tan(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tan', self_) from None
     else:
         written = self_
@@ -3485,7 +3503,7 @@ def tan_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.tan(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tan', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3539,7 +3557,7 @@ def asin(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arcsin(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asin', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3623,7 +3641,7 @@ def asin_(input):
     elif fits(self_):
         try:
             xp.arcsin(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asin', self_) from None
     else:
         written = self_
@@ -3631,7 +3649,7 @@ def asin_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arcsin(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asin', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3684,7 +3702,7 @@ def acos(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arccos(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acos', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3768,7 +3786,7 @@ def acos_(input):
     elif fits(self_):
         try:
             xp.arccos(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acos', self_) from None
     else:
         written = self_
@@ -3776,7 +3794,7 @@ def acos_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arccos(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acos', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3829,7 +3847,7 @@ def atan(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arctan(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -3913,7 +3931,7 @@ def atan_(input):
     elif fits(self_):
         try:
             xp.arctan(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan', self_) from None
     else:
         written = self_
@@ -3921,7 +3939,7 @@ def atan_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arctan(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -3974,7 +3992,7 @@ def sinh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.sinh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sinh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4058,7 +4076,7 @@ def sinh_(input):
     elif fits(self_):
         try:
             xp.sinh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sinh', self_) from None
     else:
         written = self_
@@ -4066,7 +4084,7 @@ def sinh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.sinh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sinh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4119,7 +4137,7 @@ def cosh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.cosh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cosh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4203,7 +4221,7 @@ def cosh_(input):
     elif fits(self_):
         try:
             xp.cosh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cosh', self_) from None
     else:
         written = self_
@@ -4211,7 +4229,7 @@ def cosh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.cosh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'cosh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4264,7 +4282,7 @@ def tanh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.tanh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tanh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4343,7 +4361,7 @@ def tanh_(input):
     elif fits(self_):
         try:
             xp.tanh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tanh', self_) from None
     else:
         written = self_
@@ -4351,7 +4369,7 @@ def tanh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.tanh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tanh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4405,7 +4423,7 @@ def asinh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arcsinh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asinh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4489,7 +4507,7 @@ def asinh_(input):
     elif fits(self_):
         try:
             xp.arcsinh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asinh', self_) from None
     else:
         written = self_
@@ -4497,7 +4515,7 @@ def asinh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arcsinh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'asinh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4525,8 +4543,8 @@ def acosh(input, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
-    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √sub_Scalar(x, 1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
-    dz = dx / (√add_Scalar(x, 1, 1) · √sub_Scalar(x, 1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
+    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
+    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
     where x = self, z = result, g = ∂L/∂z
 
     AcoshBackward0, from the entry acosh of derivatives.yaml.
@@ -4550,7 +4568,7 @@ def acosh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arccosh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acosh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4634,7 +4652,7 @@ def acosh_(input):
     elif fits(self_):
         try:
             xp.arccosh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acosh', self_) from None
     else:
         written = self_
@@ -4642,7 +4660,7 @@ def acosh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arccosh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'acosh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4695,7 +4713,7 @@ def atanh(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.arctanh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atanh', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4779,7 +4797,7 @@ def atanh_(input):
     elif fits(self_):
         try:
             xp.arctanh(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atanh', self_) from None
     else:
         written = self_
@@ -4787,7 +4805,7 @@ def atanh_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.arctanh(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atanh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4840,7 +4858,7 @@ def exp(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.exp(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -4919,7 +4937,7 @@ def exp_(input):
     elif fits(self_):
         try:
             xp.exp(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp', self_) from None
     else:
         written = self_
@@ -4927,7 +4945,7 @@ def exp_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.exp(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -4981,7 +4999,7 @@ def exp2(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.exp2(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp2', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5060,7 +5078,7 @@ def exp2_(input):
     elif fits(self_):
         try:
             xp.exp2(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp2', self_) from None
     else:
         written = self_
@@ -5068,7 +5086,7 @@ def exp2_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.exp2(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'exp2', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5122,7 +5140,7 @@ def expm1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.expm1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'expm1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5201,7 +5219,7 @@ def expm1_(input):
     elif fits(self_):
         try:
             xp.expm1(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'expm1', self_) from None
     else:
         written = self_
@@ -5209,7 +5227,7 @@ def expm1_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.expm1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'expm1', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5263,7 +5281,7 @@ def log(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.log(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5347,7 +5365,7 @@ def log_(input):
     elif fits(self_):
         try:
             xp.log(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log', self_) from None
     else:
         written = self_
@@ -5355,7 +5373,7 @@ def log_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.log(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5408,7 +5426,7 @@ def log2(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.log2(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log2', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5492,7 +5510,7 @@ def log2_(input):
     elif fits(self_):
         try:
             xp.log2(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log2', self_) from None
     else:
         written = self_
@@ -5500,7 +5518,7 @@ def log2_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.log2(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log2', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5553,7 +5571,7 @@ def log10(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.log10(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log10', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5637,7 +5655,7 @@ def log10_(input):
     elif fits(self_):
         try:
             xp.log10(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log10', self_) from None
     else:
         written = self_
@@ -5645,7 +5663,7 @@ def log10_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.log10(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log10', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5698,7 +5716,7 @@ def log1p(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log1p', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5785,7 +5803,7 @@ def log1p_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'log1p', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5838,7 +5856,7 @@ def sqrt(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = xp.sqrt(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sqrt', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -5917,7 +5935,7 @@ def sqrt_(input):
     elif fits(self_):
         try:
             xp.sqrt(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sqrt', self_) from None
     else:
         written = self_
@@ -5925,7 +5943,7 @@ def sqrt_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = xp.sqrt(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sqrt', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -5978,7 +5996,7 @@ def rsqrt(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_arithmetic.rsqrt(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rsqrt', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6060,7 +6078,7 @@ def rsqrt_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_arithmetic.rsqrt(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rsqrt', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -6113,8 +6131,8 @@ def reciprocal(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.reciprocal(self_)
-        except REFUSALS as error:
+            result_ = xp.reciprocal(self_) if self_.dtype.kind != 'c' else kernels_elementwise_arithmetic.reciprocal(self_)
+        except Exception as error:
             raise refusal(error, 'reciprocal', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6190,18 +6208,13 @@ def reciprocal_(input):
         self_t = tangent_to_write(input)
     if flags and flags & REDISPATCH:
         call()
-    elif fits(self_):
-        try:
-            xp.reciprocal(self_, out=self_)
-        except REFUSALS as error:
-            raise refusal(error, 'reciprocal', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            changed = xp.reciprocal(self_)
-        except REFUSALS as error:
+            changed = xp.reciprocal(self_) if self_.dtype.kind != 'c' else kernels_elementwise_arithmetic.reciprocal(self_)
+        except Exception as error:
             raise refusal(error, 'reciprocal', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -6253,7 +6266,7 @@ def neg(input, *, out=None):
             return write_out(neg, (input,), out, "same_dtype")
         try:
             result_ = xp.negative(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'neg', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6331,12 +6344,12 @@ def neg_(input):
     elif fits(self_):
         try:
             xp.negative(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'neg', self_) from None
     else:
         try:
             changed = xp.negative(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'neg', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -6409,7 +6422,7 @@ def abs(input, *, out=None):
             return write_out(abs, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.abs(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'abs', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6493,7 +6506,7 @@ def abs_(input):
     else:
         try:
             changed = kernels_elementwise_functions.abs_of_real(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'abs', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -6543,7 +6556,7 @@ def sgn(input, *, out=None):
             return write_out(sgn, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.sgn(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sgn', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6628,7 +6641,7 @@ def sgn_(input):
     else:
         try:
             changed = kernels_elementwise_functions.sgn(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sgn', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -6679,7 +6692,7 @@ def sign(input, *, out=None):
             return write_out(sign, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.sign(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sign', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6757,7 +6770,7 @@ def sign_(input):
     else:
         try:
             changed = kernels_elementwise_functions.sign(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sign', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -6807,7 +6820,7 @@ def floor(input, *, out=None):
             return write_out(floor, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.floor(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -6885,7 +6898,7 @@ def floor_(input):
     else:
         try:
             changed = kernels_elementwise_functions.floor(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'floor', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -6935,7 +6948,7 @@ def ceil(input, *, out=None):
             return write_out(ceil, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.ceil(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ceil', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7013,7 +7026,7 @@ def ceil_(input):
     else:
         try:
             changed = kernels_elementwise_functions.ceil(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ceil', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -7063,7 +7076,7 @@ def trunc(input, *, out=None):
             return write_out(trunc, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.trunc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'trunc', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7141,7 +7154,7 @@ def trunc_(input):
     else:
         try:
             changed = kernels_elementwise_functions.trunc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'trunc', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -7189,7 +7202,7 @@ def round(input, *, out=None):
             return write_out(round, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.round(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'round', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7259,7 +7272,7 @@ def round_(input):
     else:
         try:
             changed = kernels_elementwise_functions.round(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'round', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -7301,8 +7314,8 @@ def round_decimals(input, decimals, *, out=None):
             return write_out(round_decimals, (input, decimals), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.round_decimals(self_, decimals)
-        except REFUSALS as error:
-            raise refusal(error, 'round', self_) from None
+        except Exception as error:
+            raise refusal(error, 'round', self_, decimals=decimals) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -7371,8 +7384,8 @@ def round__decimals(input, decimals):
     else:
         try:
             changed = kernels_elementwise_functions.round_decimals(self_, decimals)
-        except REFUSALS as error:
-            raise refusal(error, 'round', self_) from None
+        except Exception as error:
+            raise refusal(error, 'round', self_, decimals=decimals) from None
         write_inplace(self_, changed)
     bump_version(input)
     if records:
@@ -7415,7 +7428,7 @@ def frac(input, *, out=None):
             return write_out(frac, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.frac(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'frac', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7493,7 +7506,7 @@ def frac_(input):
     else:
         try:
             changed = kernels_elementwise_functions.frac(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'frac', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -7545,7 +7558,7 @@ def erf(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.erf(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erf', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7632,7 +7645,7 @@ def erf_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.erf(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erf', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -7684,7 +7697,7 @@ def erfc(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.erfc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erfc', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7771,7 +7784,7 @@ def erfc_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.erfc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erfc', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -7823,7 +7836,7 @@ def erfinv(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.erfinv(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erfinv', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -7910,7 +7923,7 @@ def erfinv_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.erfinv(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'erfinv', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -7962,7 +7975,7 @@ def lgamma(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.lgamma(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lgamma', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -8049,7 +8062,7 @@ def lgamma_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.lgamma(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lgamma', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -8101,7 +8114,7 @@ def digamma(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.digamma(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'digamma', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -8188,7 +8201,7 @@ def digamma_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.digamma(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'digamma', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -8238,8 +8251,8 @@ def polygamma(n, self, *, out=None):
             self_, = promote_to_float((self,), ())
         try:
             result_ = kernels_elementwise_special.polygamma(n, self_)
-        except REFUSALS as error:
-            raise refusal(error, 'polygamma', self_) from None
+        except Exception as error:
+            raise refusal(error, 'polygamma', self_, n=n) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -8327,8 +8340,8 @@ def polygamma_(self, n):
             self_, = promote_to_float((self,), ())
         try:
             changed = kernels_elementwise_special.polygamma_of(self_, n)
-        except REFUSALS as error:
-            raise refusal(error, 'polygamma', self_) from None
+        except Exception as error:
+            raise refusal(error, 'polygamma', self_, n=n) from None
         write_inplace(written, changed)
     bump_version(self)
     if records:
@@ -8357,7 +8370,7 @@ def mvlgamma(input, p, *, out=None):
     ∂L/∂x = mvlgamma_backward(g, x, p)
     dz = mvlgamma_backward(dx*, x, p)*
     where x = self, z = result, g = ∂L/∂z
-    mvlgamma_backward: The sum of digamma(x - j / 2) over j = 0 ... p - 1.
+    mvlgamma_backward: the sum of digamma(x - j / 2) over j = 0 ... p - 1.
 
     MvlgammaBackward0, from the entry mvlgamma of derivatives.yaml.
     """
@@ -8382,8 +8395,8 @@ def mvlgamma(input, p, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.mvlgamma(self_, p)
-        except REFUSALS as error:
-            raise refusal(error, 'mvlgamma', self_) from None
+        except Exception as error:
+            raise refusal(error, 'mvlgamma', self_, p=p) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -8473,8 +8486,8 @@ def mvlgamma_(input, p):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.mvlgamma(self_, p)
-        except REFUSALS as error:
-            raise refusal(error, 'mvlgamma', self_) from None
+        except Exception as error:
+            raise refusal(error, 'mvlgamma', self_, p=p) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8525,7 +8538,7 @@ def sigmoid(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.sigmoid(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sigmoid', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -8607,7 +8620,7 @@ def sigmoid_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.sigmoid(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sigmoid', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -8638,7 +8651,7 @@ def logit(input, eps=None, *, out=None):
     ∂L/∂x = logit_slope(g, x, ε)
     dz = logit_slope(dx*, x, ε)*
     where x = self, z = result, g = ∂L/∂z
-    logit_slope: d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0.
+    logit_slope: d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0. The operator, which has no derivative, has the sign of 0 at -0, too.
 
     LogitBackward0, from the entry logit of derivatives.yaml.
     """
@@ -8663,7 +8676,7 @@ def logit(input, eps=None, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.logit(self_, eps)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logit', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -8754,7 +8767,7 @@ def logit_(input, eps=None):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.logit(self_, eps)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logit', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -8781,8 +8794,8 @@ _LOGIT_ = GuardedOverload("logit_", ((
 def sinc(input, *, out=None):
     """sinc(Tensor self) -> Tensor
 
-    ∂L/∂x = g · (0 if x = 0, else ((π · x · cos(π · x) − sin(π · x)) / (π · x²))*)
-    dz = dx · (0 if x = 0, else (π · x · cos(π · x) − sin(π · x)) / (π · x²))
+    ∂L/∂x = 0 if π · x² = 0, else g · ((π · x · cos(π · x) − sin(π · x)) / (π · x²))*
+    dz = 0 if π · x² = 0, else dx · (π · x · cos(π · x) − sin(π · x)) / (π · x²)
     where x = self, z = result, g = ∂L/∂z
 
     SincBackward0, from the entry sinc of derivatives.yaml.
@@ -8806,7 +8819,7 @@ def sinc(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_special.sinc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sinc', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -8893,7 +8906,7 @@ def sinc_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_special.sinc(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sinc', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -8945,7 +8958,7 @@ def deg2rad(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_functions.deg2rad(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'deg2rad', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9026,7 +9039,7 @@ def deg2rad_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_functions.deg2rad(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'deg2rad', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -9078,7 +9091,7 @@ def rad2deg(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_functions.rad2deg(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rad2deg', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9159,7 +9172,7 @@ def rad2deg_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_functions.rad2deg(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'rad2deg', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -9211,7 +9224,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
             return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
         try:
             result_ = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'nan_to_num', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9297,7 +9310,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
     else:
         try:
             changed = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'nan_to_num', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -9346,7 +9359,10 @@ def frexp(input, *, out=None):
     else:
         if out is not None:
             return write_out(frexp, (input,), out, "same_dtype")
-        mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
+        try:
+            mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
+        except Exception as error:
+            raise refusal(error, 'frexp', self_) from None
         mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
         exponent = None if exponent_ is None else ops.wrap(exponent_)
     if flags == GRAD_OFF:
@@ -9408,7 +9424,7 @@ def logical_not(input, *, out=None):
             return write_out(logical_not, (input,), out)
         try:
             result_ = xp.logical_not(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_not', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9443,14 +9459,12 @@ def logical_not_(input):
         if not flags & REDISPATCH:
             return intercept(logical_not_, (input,))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
     if flags and flags & REDISPATCH:
         call()
     else:
         try:
             changed = xp.logical_not(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_not', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -9487,7 +9501,7 @@ def bitwise_not(input, *, out=None):
             return write_out(bitwise_not, (input,), out, "same_dtype")
         try:
             result_ = xp.invert(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_not', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9533,12 +9547,12 @@ def bitwise_not_(input):
     elif fits(self_):
         try:
             xp.invert(self_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_not', self_) from None
     else:
         try:
             changed = xp.invert(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_not', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -9579,7 +9593,7 @@ def isnan(input, *, out=None):
             return write_out(isnan, (input,), out)
         try:
             result_ = xp.isnan(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isnan', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9622,7 +9636,7 @@ def isinf(input, *, out=None):
             return write_out(isinf, (input,), out)
         try:
             result_ = xp.isinf(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isinf', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9663,7 +9677,7 @@ def isfinite(input):
     else:
         try:
             result_ = xp.isfinite(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isfinite', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9704,7 +9718,7 @@ def isposinf(input, *, out=None):
             return write_out(isposinf, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_choices.isposinf(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isposinf', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9745,7 +9759,7 @@ def isneginf(input, *, out=None):
             return write_out(isneginf, (input,), out, "same_dtype")
         try:
             result_ = kernels_elementwise_choices.isneginf(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isneginf', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9784,7 +9798,7 @@ def isreal(input):
     else:
         try:
             result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones_like(self_, bool)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isreal', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9827,7 +9841,7 @@ def signbit(input, *, out=None):
             return write_out(signbit, (input,), out, "same_dtype")
         try:
             result_ = xp.signbit(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'signbit', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9874,7 +9888,7 @@ def eq(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.equal(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'eq', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -9941,7 +9955,7 @@ def eq_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.equal(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'eq', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -9993,7 +10007,7 @@ def ne(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.not_equal(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ne', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10060,7 +10074,7 @@ def ne_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.not_equal(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ne', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10110,7 +10124,7 @@ def lt(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lt', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10176,7 +10190,7 @@ def lt_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lt', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10226,7 +10240,7 @@ def le(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'le', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10292,7 +10306,7 @@ def le_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'le', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10342,7 +10356,7 @@ def gt(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gt', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10408,7 +10422,7 @@ def gt_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gt', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10458,7 +10472,7 @@ def ge(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ge', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10524,7 +10538,7 @@ def ge_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ge', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10574,7 +10588,7 @@ def logical_and(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.logical_and(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_and', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10609,8 +10623,6 @@ def logical_and_(input, other):
         if not flags & REDISPATCH:
             return intercept(logical_and_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
     if flags and flags & REDISPATCH:
         call()
     else:
@@ -10619,7 +10631,7 @@ def logical_and_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.logical_and(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10658,7 +10670,7 @@ def logical_or(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.logical_or(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_or', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10693,8 +10705,6 @@ def logical_or_(input, other):
         if not flags & REDISPATCH:
             return intercept(logical_or_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
     if flags and flags & REDISPATCH:
         call()
     else:
@@ -10703,7 +10713,7 @@ def logical_or_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.logical_or(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10742,7 +10752,7 @@ def logical_xor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.logical_xor(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_xor', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10777,8 +10787,6 @@ def logical_xor_(input, other):
         if not flags & REDISPATCH:
             return intercept(logical_xor_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
     if flags and flags & REDISPATCH:
         call()
     else:
@@ -10787,7 +10795,7 @@ def logical_xor_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.logical_xor(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logical_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10824,7 +10832,7 @@ def bitwise_and_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.bitwise_and(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_and', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10866,7 +10874,7 @@ def bitwise_and_(input, other):
     elif fits(self_, other_):
         try:
             xp.bitwise_and(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_and', self_, other_) from None
     else:
         written = self_
@@ -10874,7 +10882,7 @@ def bitwise_and_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.bitwise_and(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -10915,7 +10923,7 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = xp.bitwise_and(kernels_elementwise_dtypes.like(input, other_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_and', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10956,7 +10964,7 @@ def bitwise_or_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.bitwise_or(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_or', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -10998,7 +11006,7 @@ def bitwise_or_(input, other):
     elif fits(self_, other_):
         try:
             xp.bitwise_or(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_or', self_, other_) from None
     else:
         written = self_
@@ -11006,7 +11014,7 @@ def bitwise_or_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.bitwise_or(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -11047,7 +11055,7 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = xp.bitwise_or(kernels_elementwise_dtypes.like(input, other_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_or', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11088,7 +11096,7 @@ def bitwise_xor_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.bitwise_xor(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_xor', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11130,7 +11138,7 @@ def bitwise_xor_(input, other):
     elif fits(self_, other_):
         try:
             xp.bitwise_xor(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_xor', self_, other_) from None
     else:
         written = self_
@@ -11138,7 +11146,7 @@ def bitwise_xor_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = xp.bitwise_xor(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -11179,7 +11187,7 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = xp.bitwise_xor(kernels_elementwise_dtypes.like(input, other_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_xor', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11218,7 +11226,7 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.left_shift(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_left_shift', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11263,7 +11271,7 @@ def bitwise_left_shift_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.left_shift(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_left_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -11302,7 +11310,7 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = kernels_elementwise_functions.left_shift_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_left_shift', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11341,7 +11349,7 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.right_shift(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_right_shift', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11386,7 +11394,7 @@ def bitwise_right_shift_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.right_shift(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_right_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -11425,7 +11433,7 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
             other_, = promote((other,), (input,))
         try:
             result_ = kernels_elementwise_functions.right_shift_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'bitwise_right_shift', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11464,7 +11472,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     else:
         try:
             result_ = kernels_elementwise_choices.isclose(self_, other_, rtol, atol, equal_nan)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'isclose', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11512,7 +11520,7 @@ def maximum(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise_choices.compared('maximum', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'maximum', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11593,7 +11601,7 @@ def minimum(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise_choices.compared('minimum', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'minimum', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11674,7 +11682,7 @@ def fmax(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise_choices.compared('fmax', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmax', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11755,7 +11763,7 @@ def fmin(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise_choices.compared('fmin', self_), other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fmin', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11863,7 +11871,7 @@ def atan2(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = xp.arctan2(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan2', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -11958,7 +11966,7 @@ def atan2_(input, other):
     elif fits(self_, other_):
         try:
             xp.arctan2(self_, other_, out=self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan2', self_, other_) from None
     else:
         written = self_
@@ -11966,7 +11974,7 @@ def atan2_(input, other):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             changed = xp.arctan2(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'atan2', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12024,7 +12032,7 @@ def hypot(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.hypot(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hypot', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12127,7 +12135,7 @@ def hypot_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.hypot(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'hypot', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12184,7 +12192,7 @@ def copysign_Tensor(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.copysign(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'copysign', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12274,7 +12282,7 @@ def copysign__Tensor(input, other):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             changed = kernels_elementwise_functions.copysign(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'copysign', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12319,7 +12327,7 @@ def copysign_Scalar(input, other, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_functions.copysign_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'copysign', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12399,7 +12407,7 @@ def copysign__Scalar(input, other):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_functions.copysign_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'copysign', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12447,7 +12455,7 @@ def nextafter(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.nextafter(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'nextafter', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12547,7 +12555,7 @@ def nextafter_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.nextafter(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'nextafter', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12594,7 +12602,7 @@ def heaviside(input, values, *, out=None):
             return write_out(heaviside, (input, values), out, "same_dtype")
         try:
             result_ = kernels_elementwise_functions.heaviside(self_, values_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'heaviside', self_, values_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12640,7 +12648,7 @@ def heaviside_(input, values):
     else:
         try:
             changed = kernels_elementwise_functions.heaviside(self_, values_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'heaviside', self_, values_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -12681,7 +12689,7 @@ def gcd(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.gcd(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gcd', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12730,7 +12738,7 @@ def gcd_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.gcd(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'gcd', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12771,7 +12779,7 @@ def lcm(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.lcm(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lcm', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12820,7 +12828,7 @@ def lcm_(input, other):
             self_, other_ = promote((input, other,), ())
         try:
             changed = kernels_elementwise_functions.lcm(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lcm', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -12864,7 +12872,7 @@ def xlogy_Tensor(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.xlogy(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'xlogy', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -12954,7 +12962,7 @@ def xlogy__Tensor(input, other):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             changed = kernels_elementwise_functions.xlogy(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'xlogy', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -13003,7 +13011,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             other_, = promote_to_float((other,), ())
         try:
             result_ = kernels_elementwise_functions.xlogy_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'xlogy', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13069,7 +13077,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'xlogy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13150,7 +13158,7 @@ def xlogy__Scalar_Other(input, other):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'xlogy', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -13197,7 +13205,7 @@ def logaddexp(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.logaddexp(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logaddexp', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13278,7 +13286,7 @@ def logaddexp2(input, other, *, out=None):
             self_, other_ = promote((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.logaddexp2(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logaddexp2', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13359,7 +13367,7 @@ def ldexp(input, other, *, out=None):
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
             result_ = kernels_elementwise_functions.ldexp(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ldexp', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13456,7 +13464,7 @@ def ldexp_(input, other):
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
             changed = kernels_elementwise_functions.ldexp(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'ldexp', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -13511,7 +13519,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
             return write_out(lerp_Scalar, (input, end, weight), out)
         try:
             result_ = kernels_elementwise_choices.lerp(self_, end_, weight)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lerp', self_, end_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13533,7 +13541,10 @@ def lerp_Scalar(input, end, weight, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         end_t = tangent_of(end)
@@ -13591,7 +13602,7 @@ def lerp__Scalar(input, end, weight):
     else:
         try:
             changed = kernels_elementwise_choices.lerp(self_, end_, weight)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lerp', self_, end_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -13639,7 +13650,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
             return write_out(lerp_Tensor, (input, end, weight), out)
         try:
             result_ = kernels_elementwise_choices.lerp(self_, end_, weight_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lerp', self_, end_, weight_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13667,7 +13678,10 @@ def lerp_Tensor(input, end, weight, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         end_t = tangent_of(end)
@@ -13741,7 +13755,7 @@ def lerp__Tensor(input, end, weight):
     else:
         try:
             changed = kernels_elementwise_choices.lerp(self_, end_, weight_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'lerp', self_, end_, weight_) from None
         write_inplace(self_, changed)
     bump_version(input)
@@ -13775,10 +13789,10 @@ def clamp_Tensor(input, min, max, *, out=None):
     ∂L/∂max = clamp_max_backward(g, x, min, max)
     dz = clamp_jvp(x, dx, min, dmin, max, dmax)
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value was within its bounds (tensors, numbers or None), which belong to the interval.
-    clamp_min_backward: The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not.
-    clamp_max_backward: The gradient of an upper bound: g where it took effect.
-    clamp_jvp: The tangent of the input or bound that the result is equal to.
+    clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
+    clamp_min_backward: the gradient of a lower bound: g where it took effect; the upper bound has precedence.
+    clamp_max_backward: the gradient of an upper bound: g where it took effect.
+    clamp_jvp: the tangent of whichever of input and bounds the result equals.
 
     ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.
     """
@@ -13799,7 +13813,7 @@ def clamp_Tensor(input, min, max, *, out=None):
             self_, min_, max_ = promote((input, min, max,), ())
         try:
             result_ = kernels_elementwise_choices.clamp(self_, min_, max_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp', self_, min_, max_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -13898,7 +13912,7 @@ def clamp__Tensor(input, min, max):
             self_, min_, max_ = promote((input, min, max,), ())
         try:
             changed = kernels_elementwise_choices.clamp(self_, min_, max_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp', self_, min_, max_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -13930,7 +13944,7 @@ def clamp(input, min, max, *, out=None):
     ∂L/∂x = clamp_backward(g, x, min, max)
     dz = clamp_backward(dx*, x, min, max)*
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value was within its bounds (tensors, numbers or None), which belong to the interval.
+    clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
 
     ClampBackward1, from the entry clamp of derivatives.yaml.
     """
@@ -13951,7 +13965,7 @@ def clamp(input, min, max, *, out=None):
             self_, = promote((input,), (min, max))
         try:
             result_ = kernels_elementwise_choices.clamp(self_, min, max)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14034,7 +14048,7 @@ def clamp_(input, min, max):
             self_, = promote((input,), (min, max))
         try:
             changed = kernels_elementwise_choices.clamp(self_, min, max)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -14078,7 +14092,7 @@ def clamp_min(input, min, *, out=None):
             self_, = promote((input,), (min,))
         try:
             result_ = kernels_elementwise_choices.clamp_min(self_, min)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_min', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14159,7 +14173,7 @@ def clamp_min_(input, min):
             self_, = promote((input,), (min,))
         try:
             changed = kernels_elementwise_choices.clamp_min(self_, min)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_min', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -14204,7 +14218,7 @@ def clamp_min_Tensor(input, min, *, out=None):
             self_, min_ = promote((input, min,), ())
         try:
             result_ = kernels_elementwise_choices.clamp_min(self_, min_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_min', self_, min_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14294,7 +14308,7 @@ def clamp_min__Tensor(input, min):
             self_, min_ = promote((input, min,), ())
         try:
             changed = kernels_elementwise_choices.clamp_min(self_, min_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_min', self_, min_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -14343,7 +14357,7 @@ def clamp_max(input, max, *, out=None):
             self_, = promote((input,), (max,))
         try:
             result_ = kernels_elementwise_choices.clamp_max(self_, max)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_max', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14424,7 +14438,7 @@ def clamp_max_(input, max):
             self_, = promote((input,), (max,))
         try:
             changed = kernels_elementwise_choices.clamp_max(self_, max)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_max', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -14469,7 +14483,7 @@ def clamp_max_Tensor(input, max, *, out=None):
             self_, max_ = promote((input, max,), ())
         try:
             result_ = kernels_elementwise_choices.clamp_max(self_, max_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_max', self_, max_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14559,7 +14573,7 @@ def clamp_max__Tensor(input, max):
             self_, max_ = promote((input, max,), ())
         try:
             changed = kernels_elementwise_choices.clamp_max(self_, max_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'clamp_max', self_, max_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -14609,7 +14623,7 @@ def where_self(condition, self, other, *, out=None):
             self_, other_ = promote((self, other,), ())
         try:
             result_ = kernels_elementwise_choices.where(condition_, self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'where', condition_, self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14709,7 +14723,7 @@ def fill_Scalar(input, value, *, out=None):
             return write_out(fill_Scalar, (input, value), out)
         try:
             result_ = kernels_elementwise_functions.fill(self_, value)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fill', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14770,7 +14784,7 @@ def fill_Tensor(input, value, *, out=None):
             return write_out(fill_Tensor, (input, value), out)
         try:
             result_ = kernels_elementwise_functions.fill(self_, value_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'fill', self_, value_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -14791,7 +14805,10 @@ def fill_Tensor(input, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
@@ -14848,7 +14865,10 @@ def fill__Scalar(input, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_elementwise_functions.fill_(self_, value)
+        try:
+            kernels_elementwise_functions.fill_(self_, value)
+        except Exception as error:
+            raise refusal(error, 'fill', self_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -14903,7 +14923,10 @@ def fill__Tensor(input, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_elementwise_functions.fill_(self_, value_)
+        try:
+            kernels_elementwise_functions.fill_(self_, value_)
+        except Exception as error:
+            raise refusal(error, 'fill', self_, value_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -14950,7 +14973,7 @@ def zero(input, *, out=None):
             return write_out(zero, (input,), out, "same_dtype")
         try:
             result_ = xp.zeros_like(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'zero', self_) from None
         result_ = default_float(asarray(result_), self_)
         result = new(Tensor)
@@ -15025,7 +15048,10 @@ def zero_(input):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_elementwise_functions.zero_(self_)
+        try:
+            kernels_elementwise_functions.zero_(self_)
+        except Exception as error:
+            raise refusal(error, 'zero', self_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -15074,7 +15100,7 @@ def sigmoid_backward(grad_output, output):
             grad_output_, output_ = promote((grad_output, output,), ())
         try:
             result_ = kernels_elementwise_special.sigmoid_backward(grad_output_, output_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -15154,7 +15180,7 @@ def tanh_backward(grad_output, output):
             grad_output_, output_ = promote((grad_output, output,), ())
         try:
             result_ = kernels_elementwise_special.tanh_backward(grad_output_, output_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'tanh_backward', grad_output_, output_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -15231,7 +15257,7 @@ def logit_backward(grad_output, self, eps=None):
             grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_elementwise_special.logit_backward(grad_output_, self_, eps)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'logit_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -15746,7 +15772,7 @@ def subtract(input, other, *, alpha=1, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return subtract(wrapped_number(input, other), other, alpha=alpha, out=out)
         return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
@@ -15832,7 +15858,7 @@ def multiply(input, other, *, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return multiply(wrapped_number(input, other), other, out=out)
         return _MULTIPLY_TENSOR(input, other, out=out)
     flags = state.flags
@@ -16000,7 +16026,7 @@ def true_divide(input, other, *, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+        if input.__class__ in NUMBERS and isinstance(other, Tensor):
             return true_divide(wrapped_number(input, other), other, out=out)
         return _TRUE_DIVIDE_TENSOR(input, other, out=out)
     flags = state.flags

@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.indexing import along_dim as kernels_indexing_along_dim, embedding as kernels_indexing_embedding, masks as kernels_indexing_masks, search as kernels_indexing_search, tensors as kernels_indexing_tensors, vectors as kernels_indexing_vectors
 from gradloom.composite import indexing as composite_indexing
@@ -101,7 +101,10 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     else:
         if out is not None:
             return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
-        result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
+        try:
+            result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
+        except Exception as error:
+            raise refusal(error, 'masked_fill', self_, mask_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -170,7 +173,10 @@ def masked_fill__Scalar(self, mask, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_masks.masked_fill_(self_, mask_, value)
+        try:
+            kernels_indexing_masks.masked_fill_(self_, mask_, value)
+        except Exception as error:
+            raise refusal(error, 'masked_fill', self_, mask_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -209,7 +215,10 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     else:
         if out is not None:
             return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
-        result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
+        try:
+            result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
+        except Exception as error:
+            raise refusal(error, 'masked_fill', self_, mask_, value_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -230,7 +239,10 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
@@ -286,7 +298,10 @@ def masked_fill__Tensor(self, mask, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_masks.masked_fill_(self_, mask_, value_)
+        try:
+            kernels_indexing_masks.masked_fill_(self_, mask_, value_)
+        except Exception as error:
+            raise refusal(error, 'masked_fill', self_, mask_, value_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -328,7 +343,10 @@ def index_Tensor(input, indices, *, out=None):
     else:
         if out is not None:
             return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
-        result_ = kernels_indexing_tensors.index(self_, indices_)
+        try:
+            result_ = kernels_indexing_tensors.index(self_, indices_)
+        except Exception as error:
+            raise refusal(error, 'index', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -385,7 +403,10 @@ def _unsafe_index_Tensor(input, indices):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_tensors.index(self_, indices_)
+        try:
+            result_ = kernels_indexing_tensors.index(self_, indices_)
+        except Exception as error:
+            raise refusal(error, '_unsafe_index', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -442,7 +463,10 @@ def _unsafe_masked_index(input, mask, indices, fill):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_tensors.masked_index(self_, mask_, indices_, fill)
+        try:
+            result_ = kernels_indexing_tensors.masked_index(self_, mask_, indices_, fill)
+        except Exception as error:
+            raise refusal(error, '_unsafe_masked_index', self_, mask_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -501,7 +525,10 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_tensors.masked_index_put_accumulate(self_, mask_, indices_, values_)
+        try:
+            result_ = kernels_indexing_tensors.masked_index_put_accumulate(self_, mask_, indices_, values_)
+        except Exception as error:
+            raise refusal(error, '_unsafe_masked_index_put_accumulate', self_, mask_, values_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -524,7 +551,10 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
@@ -566,7 +596,10 @@ def _unsafe_index_put(input, indices, values, accumulate):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        try:
+            result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        except Exception as error:
+            raise refusal(error, '_unsafe_index_put', self_, values_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -591,7 +624,10 @@ def _unsafe_index_put(input, indices, values, accumulate):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
@@ -639,7 +675,10 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     else:
         if out is not None:
             return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
-        result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
+        try:
+            result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
+        except Exception as error:
+            raise refusal(error, 'index_add', self_, index_, source_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -664,7 +703,10 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
@@ -737,7 +779,10 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_vectors.index_add_(self_, dim, index_, source_, alpha)
+        try:
+            kernels_indexing_vectors.index_add_(self_, dim, index_, source_, alpha)
+        except Exception as error:
+            raise refusal(error, 'index_add', self_, index_, source_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -772,8 +817,8 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     (∂L/∂x, ∂L/∂source) = index_reduce_backward(g, x, dim, index, source, reduce, include_self, z)
     dz = index_reduce_jvp(x, dx, dim, index, source, dsource, reduce, include_self, z)
     where x = self, z = result, g = ∂L/∂z
-    index_reduce_backward: The gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape.
-    index_reduce_jvp: The tangent of `index_reduce`, as of `scatter_reduce`.
+    index_reduce_backward: the gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape.
+    index_reduce_jvp: the tangent of `index_reduce`: see `scatter_reduce_jvp`.
 
     IndexReduceBackward0, from the entry index_reduce of derivatives.yaml.
     """
@@ -794,7 +839,10 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     else:
         if out is not None:
             return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
-        result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
+        try:
+            result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
+        except Exception as error:
+            raise refusal(error, 'index_reduce', self_, index_, source_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -820,7 +868,10 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -900,7 +951,10 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_vectors.index_reduce_(self_, dim, index_, source_, reduce, include_self)
+        try:
+            kernels_indexing_vectors.index_reduce_(self_, dim, index_, source_, reduce, include_self)
+        except Exception as error:
+            raise refusal(error, 'index_reduce', self_, index_, source_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -958,7 +1012,10 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     else:
         if out is not None:
             return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
-        result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
+        try:
+            result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
+        except Exception as error:
+            raise refusal(error, 'index_copy', self_, index_, source_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -982,7 +1039,10 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
@@ -1051,7 +1111,10 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_vectors.index_copy_(self_, dim, index_, source_)
+        try:
+            kernels_indexing_vectors.index_copy_(self_, dim, index_, source_)
+        except Exception as error:
+            raise refusal(error, 'index_copy', self_, index_, source_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1099,7 +1162,10 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
     else:
         if out is not None:
             return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
-        result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
+        try:
+            result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
+        except Exception as error:
+            raise refusal(error, 'index_fill', self_, index_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1170,7 +1236,10 @@ def index_fill__int_Scalar(self, dim, index, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_vectors.index_fill_(self_, dim, index_, value)
+        try:
+            kernels_indexing_vectors.index_fill_(self_, dim, index_, value)
+        except Exception as error:
+            raise refusal(error, 'index_fill', self_, index_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1209,7 +1278,10 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
     else:
         if out is not None:
             return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
-        result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
+        try:
+            result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
+        except Exception as error:
+            raise refusal(error, 'index_fill', self_, index_, value_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1231,7 +1303,10 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
@@ -1288,7 +1363,10 @@ def index_fill__int_Tensor(self, dim, index, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_vectors.index_fill_(self_, dim, index_, value_)
+        try:
+            kernels_indexing_vectors.index_fill_(self_, dim, index_, value_)
+        except Exception as error:
+            raise refusal(error, 'index_fill', self_, index_, value_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1331,7 +1409,10 @@ def index_put(input, indices, values, accumulate, *, out=None):
     else:
         if out is not None:
             return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
-        result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        try:
+            result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
+        except Exception as error:
+            raise refusal(error, 'index_put', self_, values_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1353,7 +1434,10 @@ def index_put(input, indices, values, accumulate, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
@@ -1410,7 +1494,10 @@ def index_put_(input, indices, values, accumulate):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate)
+        try:
+            kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate)
+        except Exception as error:
+            raise refusal(error, 'index_put', self_, values_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1471,7 +1558,10 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate, unsafe)
+        try:
+            kernels_indexing_tensors.index_put_(self_, indices_, values_, accumulate, unsafe)
+        except Exception as error:
+            raise refusal(error, '_index_put_impl', self_, values_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1516,7 +1606,10 @@ def masked_scatter(input, mask, source, *, out=None):
     else:
         if out is not None:
             return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
-        result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
+        try:
+            result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
+        except Exception as error:
+            raise refusal(error, 'masked_scatter', self_, mask_, source_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1538,7 +1631,10 @@ def masked_scatter(input, mask, source, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
@@ -1603,7 +1699,10 @@ def masked_scatter_(self, mask, source):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_masks.masked_scatter_(self_, mask_, source_)
+        try:
+            kernels_indexing_masks.masked_scatter_(self_, mask_, source_)
+        except Exception as error:
+            raise refusal(error, 'masked_scatter', self_, mask_, source_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1649,7 +1748,10 @@ def masked_scatter_backward(grad_output, mask, sizes):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_masks.masked_scatter_backward(grad_output_, mask_, sizes)
+        try:
+            result_ = kernels_indexing_masks.masked_scatter_backward(grad_output_, mask_, sizes)
+        except Exception as error:
+            raise refusal(error, 'masked_scatter_backward', grad_output_, mask_, sizes=sizes) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1694,7 +1796,7 @@ def masked_select(input, mask, *, out=None):
     ∂L/∂x = masked_select_backward(g, x, mask)
     dz = masked_select(dx, mask)
     where x = self, z = result, g = ∂L/∂z
-    masked_select_backward: The gradient put where each element was selected, zeros elsewhere.
+    masked_select_backward: the gradient of `masked_select`: the gradients at the selected elements, zeros elsewhere.
 
     MaskedSelectBackward0, from the entry masked_select of derivatives.yaml.
     """
@@ -1713,7 +1815,10 @@ def masked_select(input, mask, *, out=None):
     else:
         if out is not None:
             return write_out(masked_select, (input, mask), out, "same_dtype apart")
-        result_ = kernels_indexing_masks.masked_select(self_, mask_)
+        try:
+            result_ = kernels_indexing_masks.masked_select(self_, mask_)
+        except Exception as error:
+            raise refusal(error, 'masked_select', self_, mask_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1783,7 +1888,10 @@ def put(input, index, source, accumulate=False, *, out=None):
     else:
         if out is not None:
             return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
-        result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
+        try:
+            result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
+        except Exception as error:
+            raise refusal(error, 'put', self_, index_, source_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1806,7 +1914,10 @@ def put(input, index, source, accumulate=False, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
@@ -1874,7 +1985,10 @@ def put_(self, index, source, accumulate=False):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.put_(self_, index_, source_, accumulate)
+        try:
+            kernels_indexing_along_dim.put_(self_, index_, source_, accumulate)
+        except Exception as error:
+            raise refusal(error, 'put', self_, index_, source_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1924,7 +2038,10 @@ def take(input, index, *, out=None):
     else:
         if out is not None:
             return write_out(take, (input, index), out, "same_dtype apart")
-        result_ = kernels_indexing_along_dim.take(self_, index_)
+        try:
+            result_ = kernels_indexing_along_dim.take(self_, index_)
+        except Exception as error:
+            raise refusal(error, 'take', self_, index_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2006,7 +2123,10 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(index_select, (input, dim, index), out, "same_dtype apart")
-        result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
+        try:
+            result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
+        except Exception as error:
+            raise refusal(error, 'index_select', self_, index_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2076,7 +2196,10 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     else:
         if out is not None:
             return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
-        result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
+        try:
+            result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
+        except Exception as error:
+            raise refusal(error, 'gather', self_, index_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2147,7 +2270,10 @@ def scatter_src(input, dim, index, src, *, out=None):
     else:
         if out is not None:
             return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
-        result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
+        try:
+            result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, src_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2169,7 +2295,10 @@ def scatter_src(input, dim, index, src, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -2226,7 +2355,10 @@ def scatter__src(self, dim, index, src):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_(self_, dim, index_, src_)
+        try:
+            kernels_indexing_along_dim.scatter_(self_, dim, index_, src_)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, src_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2268,7 +2400,10 @@ def scatter_value(input, dim, index, value, *, out=None):
     else:
         if out is not None:
             return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
-        result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
+        try:
+            result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2339,7 +2474,10 @@ def scatter__value(self, dim, index, value):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_value_(self_, dim, index_, value)
+        try:
+            kernels_indexing_along_dim.scatter_value_(self_, dim, index_, value)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2373,7 +2511,10 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     else:
         if out is not None:
             return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
-        result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
+        try:
+            result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, src_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2408,7 +2549,10 @@ def scatter__reduce(self, dim, index, src, reduce):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, src_, reduce)
+        try:
+            kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, src_, reduce)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, src_, dim=dim) from None
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
@@ -2435,7 +2579,10 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
     else:
         if out is not None:
             return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
-        result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
+        try:
+            result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2470,7 +2617,10 @@ def scatter__value_reduce(self, dim, index, value, reduce):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, value, reduce)
+        try:
+            kernels_indexing_along_dim.scatter_operation_(self_, dim, index_, value, reduce)
+        except Exception as error:
+            raise refusal(error, 'scatter', self_, index_, dim=dim) from None
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
@@ -2506,7 +2656,10 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
     else:
         if out is not None:
             return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
-        result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
+        try:
+            result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
+        except Exception as error:
+            raise refusal(error, 'scatter_add', self_, index_, src_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2529,7 +2682,10 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -2597,7 +2753,10 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_add_(self_, dim, index_, src_)
+        try:
+            kernels_indexing_along_dim.scatter_add_(self_, dim, index_, src_)
+        except Exception as error:
+            raise refusal(error, 'scatter_add', self_, index_, src_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2629,8 +2788,8 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     (∂L/∂x, ∂L/∂src) = scatter_reduce_backward(g, x, dim, index, src, reduce, include_self, z)
     dz = scatter_reduce_jvp(x, dx, dim, index, src, dsrc, reduce, include_self, z)
     where x = self, z = result, g = ∂L/∂z
-    scatter_reduce_backward: The gradients of `scatter_reduce` for `self` and `src`.
-    scatter_reduce_jvp: The tangent of `scatter_reduce`: each tangent times its partial derivative, added up where it is sent to.
+    scatter_reduce_backward: the gradients of `scatter_reduce` for `self` and `src`.
+    scatter_reduce_jvp: the tangent of `scatter_reduce`: the sum of each tangent times its partial derivative.
 
     ScatterReduceBackward0, from the entry scatter_reduce.two of derivatives.yaml.
     """
@@ -2651,7 +2810,10 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     else:
         if out is not None:
             return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
-        result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
+        try:
+            result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
+        except Exception as error:
+            raise refusal(error, 'scatter_reduce', self_, index_, src_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2677,7 +2839,10 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2757,7 +2922,10 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_along_dim.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
+        try:
+            kernels_indexing_along_dim.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
+        except Exception as error:
+            raise refusal(error, 'scatter_reduce', self_, index_, src_, dim=dim) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -2808,7 +2976,10 @@ def nonzero(input, *, out=None):
     else:
         if out is not None:
             return write_out(nonzero, (input,), out, "same_dtype apart")
-        result_ = kernels_indexing_masks.nonzero(self_)
+        try:
+            result_ = kernels_indexing_masks.nonzero(self_)
+        except Exception as error:
+            raise refusal(error, 'nonzero', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2852,7 +3023,10 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     else:
         if out is not None:
             return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
-        result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
+        try:
+            result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
+        except Exception as error:
+            raise refusal(error, 'embedding', weight_, indices_, padding_idx=padding_idx) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2929,7 +3103,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     ∂L/∂grad_output = embedding_dense_double_backward(g, indices, padding_idx)
     dz = embedding_dense_backward(dgrad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
     where z = result, g = ∂L/∂z
-    embedding_dense_double_backward: The adjoint of adding rows up takes them out again; the row of padding_idx takes no part.
+    embedding_dense_double_backward: the adjoint of the row sums of `embedding_dense_backward`: a look-up without the row padding_idx.
 
     EmbeddingDenseBackwardBackward0, from the entry embedding_dense_backward of derivatives.yaml.
     """
@@ -2950,7 +3124,10 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     else:
         if out is not None:
             return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
-        result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
+        try:
+            result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
+        except Exception as error:
+            raise refusal(error, 'embedding_dense_backward', grad_output_, indices_, num_weights=num_weights, padding_idx=padding_idx) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3030,7 +3207,10 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_indexing_embedding.embedding_renorm_(self_, indices_, max_norm, norm_type)
+        try:
+            kernels_indexing_embedding.embedding_renorm_(self_, indices_, max_norm, norm_type)
+        except Exception as error:
+            raise refusal(error, 'embedding_renorm', self_, indices_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3071,11 +3251,12 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
 
     ∂L/∂weight = embedding_bag_backward(g, indices, offsets, z₁, z₂, z₃, shape(weight)[0], scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
-    ∂L/∂per_sample_weights = Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices)) if padding_idx < 0, 0 if eq(indices, padding_idx), else Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices))
+    ∂L/∂per_sample_weights = embedding_bag_sample_weights_backward(g, weight, indices, z₁, mode, padding_idx)
     dz₀ = embedding_bag_jvp(dweight, dper_sample_weights, weight, per_sample_weights, indices, offsets, mode, include_last_offset, padding_idx, z₂, z₃)
     where z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
-    embedding_bag_backward: The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means and times their factors; for maxima, for the row that each comes from. Raises NotImplementedError for sparse gradients.
-    embedding_bag_jvp: The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the elements that they come from.
+    embedding_bag_backward: the gradient of the table of `_embedding_bag`. Each row gets the gradient of its bag, divided by the bag's size for means and times its factor; for maxima, only the row that each maximum comes from. Raises NotImplementedError for sparse gradients.
+    embedding_bag_sample_weights_backward: the gradients of the factors: the inner products of the rows and the gradients of their bags.
+    embedding_bag_jvp: the tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the elements that attain them.
 
     EmbeddingBagBackward0, from the entry _embedding_bag of derivatives.yaml.
     """
@@ -3097,7 +3278,10 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
         result2_ = None if result2 is None else result2._array
         result3_ = None if result3 is None else result3._array
     else:
-        result0_, result1_, result2_, result3_ = kernels_indexing_embedding.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
+        try:
+            result0_, result1_, result2_, result3_ = kernels_indexing_embedding.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
+        except Exception as error:
+            raise refusal(error, '_embedding_bag', weight_, indices_, offsets_, per_sample_weights_, mode=mode, padding_idx=padding_idx) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -3126,7 +3310,10 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            if result0_.dtype.kind in 'fcV':
+                result0._edge = (fn, 0)
+            else:
+                raise no_gradients(result0_)
             fn.saved_result1 = SavedVariable(result1, None)
             fn.saved_result2 = (SavedVariable(result2, None)) if needs_weight else None
             fn.saved_result3 = (SavedVariable(result3, None)) if needs_weight else None
@@ -3178,7 +3365,10 @@ def one_hot(input, num_classes=-1):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_indexing_embedding.one_hot(self_, num_classes)
+        try:
+            result_ = kernels_indexing_embedding.one_hot(self_, num_classes)
+        except Exception as error:
+            raise refusal(error, 'one_hot', self_, num_classes=num_classes) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3218,7 +3408,10 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     else:
         if out is not None:
             return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
-        result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
+        try:
+            result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
+        except Exception as error:
+            raise refusal(error, 'nonzero_static', self_, size=size, fill_value=fill_value) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3303,7 +3496,10 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
     else:
         if out is not None:
             return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-        result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
+        try:
+            result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
+        except Exception as error:
+            raise refusal(error, 'searchsorted', sorted_sequence_, self_, sorter_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3333,7 +3529,10 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
     else:
         if out is not None:
             return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
-        result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
+        try:
+            result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
+        except Exception as error:
+            raise refusal(error, 'searchsorted', sorted_sequence_, sorter_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3363,7 +3562,10 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
     else:
         if out is not None:
             return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
-        result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
+        try:
+            result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
+        except Exception as error:
+            raise refusal(error, 'bucketize', self_, boundaries_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3393,7 +3595,10 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
     else:
         if out is not None:
             return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
-        result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
+        try:
+            result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
+        except Exception as error:
+            raise refusal(error, 'bucketize', boundaries_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3423,7 +3628,10 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
     else:
         if out is not None:
             return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
-        result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
+        try:
+            result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
+        except Exception as error:
+            raise refusal(error, 'isin', elements_, test_elements_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3453,7 +3661,10 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
     else:
         if out is not None:
             return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
-        result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
+        try:
+            result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
+        except Exception as error:
+            raise refusal(error, 'isin', elements_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3483,7 +3694,10 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     else:
         if out is not None:
             return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
-        result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
+        try:
+            result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
+        except Exception as error:
+            raise refusal(error, 'isin', test_elements_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.loss import classes as kernels_loss_classes, ctc as kernels_loss_ctc, pointwise as kernels_loss_pointwise
 from gradloom.composite import loss as composite_loss
@@ -69,7 +69,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
     ∂L/∂target = 2 · g · (target − x) / n(target) if reduction = 1, else 2 · g · (target − x)
     dz = reduce_loss(2 · (dx − dtarget) · (x − target), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     MseLossBackward0, from the entry mse_loss of derivatives.yaml.
     """
@@ -90,7 +90,10 @@ def mse_loss(input, target, reduction=1, *, out=None):
     else:
         if out is not None:
             return write_out(mse_loss, (input, target, reduction), out, "shared")
-        result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
+        except Exception as error:
+            raise refusal(error, 'mse_loss', self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -150,7 +153,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
     ∂L/∂target = −2 · over_count(g · grad_output, x, target, reduction)
     dz = (2 · dgrad_output · (x − target) / n(x) if reduction = 1, else 2 · dgrad_output · (x − target)) + 2 · over_count((dx − dtarget) · grad_output, x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
 
     MseLossBackwardBackward0, from the entry mse_loss_backward of derivatives.yaml.
     """
@@ -169,7 +172,10 @@ def mse_loss_backward(grad_output, self, target, reduction):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.mse_loss_backward(grad_output_, self_, target_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.mse_loss_backward(grad_output_, self_, target_, reduction)
+        except Exception as error:
+            raise refusal(error, 'mse_loss_backward', grad_output_, self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -261,7 +267,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
     ∂L/∂target = smooth_l1_loss_backward(g, target, x, reduction, β)
     dz = reduce_loss(smooth_l1_loss_backward(dx − dtarget, x, target, 0, β), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     SmoothL1LossBackward0, from the entry smooth_l1_loss of derivatives.yaml.
     """
@@ -282,7 +288,10 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
     else:
         if out is not None:
             return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
-        result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
+        try:
+            result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
+        except Exception as error:
+            raise refusal(error, 'smooth_l1_loss', self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -343,7 +352,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     ∂L/∂target = −over_count((g · grad_output / β if |x − target| < β, else 0) if β, else 0, x, target, reduction)
     dz = smooth_l1_loss_backward(dgrad_output, x, target, reduction, β) + over_count(((dx − dtarget) · grad_output / β if |x − target| < β, else 0) if β, else 0, x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
 
     SmoothL1LossBackwardBackward0, from the entry smooth_l1_loss_backward of derivatives.yaml.
     """
@@ -362,7 +371,10 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
+        try:
+            result_ = kernels_loss_pointwise.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
+        except Exception as error:
+            raise refusal(error, 'smooth_l1_loss_backward', grad_output_, self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -430,7 +442,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
     ∂L/∂target = huber_loss_backward(g, target, x, reduction, δ)
     dz = reduce_loss(huber_loss_backward(dx − dtarget, x, target, 0, δ), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     HuberLossBackward0, from the entry huber_loss of derivatives.yaml.
     """
@@ -451,7 +463,10 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
     else:
         if out is not None:
             return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
-        result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
+        try:
+            result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
+        except Exception as error:
+            raise refusal(error, 'huber_loss', self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -512,7 +527,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
     ∂L/∂target = −over_count(g · grad_output if |x − target| < δ, else 0, x, target, reduction)
     dz = huber_loss_backward(dgrad_output, x, target, reduction, δ) + over_count((dx − dtarget) · grad_output if |x − target| < δ, else 0, x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
 
     HuberLossBackwardBackward0, from the entry huber_loss_backward of derivatives.yaml.
     """
@@ -531,7 +546,10 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
+        try:
+            result_ = kernels_loss_pointwise.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
+        except Exception as error:
+            raise refusal(error, 'huber_loss_backward', grad_output_, self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -618,7 +636,10 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
     else:
         if out is not None:
             return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
-        result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
+        except Exception as error:
+            raise refusal(error, 'soft_margin_loss', self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -672,7 +693,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     ∂L/∂x = over_count(g · grad_output* · (target*)² · σ(target* · x*) · (1 − σ(target* · x*)), x*, target*, reduction)
     dz = soft_margin_loss_backward(dgrad_output, x, target, reduction) + over_count(dx · grad_output · target² · σ(target · x) · (1 − σ(target · x)), x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
 
     SoftMarginLossBackwardBackward0, from the entry soft_margin_loss_backward of derivatives.yaml.
     """
@@ -691,7 +712,10 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
+        except Exception as error:
+            raise refusal(error, 'soft_margin_loss_backward', grad_output_, self_, target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -754,8 +778,8 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     ∂L/∂target = over_count(−g · logit(x) if weight = None, else −g · logit(x) · weight, x, target, reduction)
     dz = reduce_loss(binary_cross_entropy_backward(dx, x, target, weight, 0) + (−dtarget · logit(x) if weight = None, else −dtarget · logit(x) · weight), reduction)
     where x = self, z = result, g = ∂L/∂z
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
-    reduce_loss: The losses of all elements, their mean or their sum.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.
     """
@@ -776,7 +800,10 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     else:
         if out is not None:
             return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
-        result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
+        except Exception as error:
+            raise refusal(error, 'binary_cross_entropy', self_, target_, weight_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -840,7 +867,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     dz = binary_cross_entropy_backward(dgrad_output, x, target, weight, reduction) + bce_double_backward(dx · grad_output, x, target, weight, reduction) + over_count(−dtarget · grad_output / clamp(x − x², 1e-12) if weight = None, else −dtarget · grad_output / clamp(x − x², 1e-12) · weight, x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
     bce_double_backward: `grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) ** 2.
-    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
 
     BinaryCrossEntropyBackwardBackward0, from the entry binary_cross_entropy_backward of derivatives.yaml.
     """
@@ -859,7 +886,10 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
+        except Exception as error:
+            raise refusal(error, 'binary_cross_entropy_backward', grad_output_, self_, target_, weight_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -929,9 +959,9 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     ∂L/∂target = bce_with_logits_target_backward(g, x, target, weight, pos_weight, reduction)
     dz = reduce_loss(bce_with_logits_backward(dx, x, target, weight, pos_weight, 0) + bce_with_logits_target_backward(dtarget, x, target, weight, pos_weight, 0), reduction)
     where x = self, z = result, g = ∂L/∂z
-    bce_with_logits_backward: The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t.
-    bce_with_logits_target_backward: The derivative for t: -x; with a positive weight w, log(1 - s) - w * log(s), s = sigmoid(x).
-    reduce_loss: The losses of all elements, their mean or their sum.
+    bce_with_logits_backward: the derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t.
+    bce_with_logits_target_backward: the derivative for t: -x; with a positive weight w, log(1 - s) - w * log(s), s = sigmoid(x).
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     BinaryCrossEntropyWithLogitsBackward0, from the entry binary_cross_entropy_with_logits of derivatives.yaml.
     """
@@ -950,7 +980,10 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_pointwise.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
+        try:
+            result_ = kernels_loss_pointwise.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
+        except Exception as error:
+            raise refusal(error, 'binary_cross_entropy_with_logits', self_, target_, weight_, pos_weight_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1014,7 +1047,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     ∂L/∂x = multi_margin_loss_backward(g, x, target, p, margin, weight, reduction)
     dz = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · dx), shape(target)), reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     MultiMarginLossBackward0, from the entry multi_margin_loss of derivatives.yaml.
     """
@@ -1035,7 +1068,10 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     else:
         if out is not None:
             return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
-        result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
+        try:
+            result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
+        except Exception as error:
+            raise refusal(error, 'multi_margin_loss', self_, target_, weight_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1092,8 +1128,8 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     ∂L/∂x = multi_margin_second(g, grad_output, x, target, p, margin, weight, reduction)
     dz = multi_margin_loss_backward(dgrad_output, x, target, p, margin, weight, reduction) + multi_margin_second(dx, grad_output, x, target, p, margin, weight, reduction)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
-    multi_margin_second: The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1. For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for other classes and minus their sum for y.
+    reduce_loss: the elementwise losses, their mean or their sum.
+    multi_margin_second: the Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1. For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for the other classes, and minus their sum for y.
 
     MultiMarginLossBackwardBackward0, from the entry multi_margin_loss_backward of derivatives.yaml.
     """
@@ -1112,7 +1148,10 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_classes.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
+        try:
+            result_ = kernels_loss_classes.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
+        except Exception as error:
+            raise refusal(error, 'multi_margin_loss_backward', grad_output_, self_, target_, weight_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1204,7 +1243,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
     ∂L/∂x = multilabel_margin_loss_backward(g, x, target, reduction, is_target)
     doutput = reduce_loss(reshape(Σ_−1 (multilabel_margin_loss_backward(1, x, target, 0, is_target) · dx), shape(x)[:−1]), reduction)
     where x = self, g = ∂L/∂output
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     MultilabelMarginLossBackward0, from the entry multilabel_margin_loss_forward of derivatives.yaml.
     """
@@ -1224,7 +1263,10 @@ def multilabel_margin_loss_forward(input, target, reduction):
         output_ = None if output is None else output._array
         is_target_ = None if is_target is None else is_target._array
     else:
-        output_, is_target_ = kernels_loss_classes.multilabel_margin_loss_forward(self_, target_, reduction)
+        try:
+            output_, is_target_ = kernels_loss_classes.multilabel_margin_loss_forward(self_, target_, reduction)
+        except Exception as error:
+            raise refusal(error, 'multilabel_margin_loss_forward', self_, target_, reduction=reduction) from None
         output = None if output_ is None else ops.wrap(output_)
         is_target = None if is_target_ is None else ops.wrap(is_target_)
     if flags == GRAD_OFF:
@@ -1273,7 +1315,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     ∂L/∂x = 0
     dz = multilabel_margin_loss_backward(dgrad_output, x, target, reduction, is_target)
     where x = self, z = result, g = ∂L/∂z
-    reduce_loss: The losses of all elements, their mean or their sum.
+    reduce_loss: the elementwise losses, their mean or their sum.
 
     MultilabelMarginLossBackwardBackward0, from the entry multilabel_margin_loss_backward of derivatives.yaml.
     """
@@ -1292,7 +1334,10 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_classes.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
+        try:
+            result_ = kernels_loss_classes.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
+        except Exception as error:
+            raise refusal(error, 'multilabel_margin_loss_backward', grad_output_, self_, target_, is_target_, reduction=reduction) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1592,7 +1637,10 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
         output_ = None if output is None else output._array
         total_weight_ = None if total_weight is None else total_weight._array
     else:
-        output_, total_weight_ = kernels_loss_classes.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
+        try:
+            output_, total_weight_ = kernels_loss_classes.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
+        except Exception as error:
+            raise refusal(error, 'nll_loss_forward', self_, target_, weight_, reduction=reduction, ignore_index=ignore_index) from None
         output = None if output_ is None else ops.wrap(output_)
         total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
@@ -1662,7 +1710,10 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_classes.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        try:
+            result_ = kernels_loss_classes.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        except Exception as error:
+            raise refusal(error, 'nll_loss_backward', grad_output_, self_, target_, weight_, total_weight_, reduction=reduction, ignore_index=ignore_index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1764,7 +1815,10 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
         output_ = None if output is None else output._array
         total_weight_ = None if total_weight is None else total_weight._array
     else:
-        output_, total_weight_ = kernels_loss_classes.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
+        try:
+            output_, total_weight_ = kernels_loss_classes.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
+        except Exception as error:
+            raise refusal(error, 'nll_loss2d_forward', self_, target_, weight_, reduction=reduction, ignore_index=ignore_index) from None
         output = None if output_ is None else ops.wrap(output_)
         total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
@@ -1834,7 +1888,10 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_classes.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        try:
+            result_ = kernels_loss_classes.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
+        except Exception as error:
+            raise refusal(error, 'nll_loss2d_backward', grad_output_, self_, target_, weight_, total_weight_, reduction=reduction, ignore_index=ignore_index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1951,7 +2008,10 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
+        try:
+            result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
+        except Exception as error:
+            raise refusal(error, '_ctc_loss', log_probs_, targets_, input_lengths=input_lengths, target_lengths=target_lengths, blank=blank) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -2002,7 +2062,10 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
+        try:
+            result0_, result1_ = kernels_loss_ctc.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
+        except Exception as error:
+            raise refusal(error, '_ctc_loss', log_probs_, targets_, input_lengths_, target_lengths_, blank=blank) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -2049,7 +2112,10 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        try:
+            result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        except Exception as error:
+            raise refusal(error, '_ctc_loss_backward', grad_, log_probs_, targets_, neg_log_likelihood_, log_alpha_, input_lengths=input_lengths, target_lengths=target_lengths, blank=blank) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2081,7 +2147,10 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        try:
+            result_ = kernels_loss_ctc.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+        except Exception as error:
+            raise refusal(error, '_ctc_loss_backward', grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank=blank) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite.matmul import einsum as composite_matmul_einsum, products as composite_matmul_products
@@ -75,7 +75,10 @@ def mm(input, mat2, *, out=None):
     else:
         if out is not None:
             return write_out(mm, (input, mat2), out, "same_dtype shared")
-        result_ = kernels_matmul.mm(self_, mat2_)
+        try:
+            result_ = kernels_matmul.mm(self_, mat2_)
+        except Exception as error:
+            raise refusal(error, 'mm', self_, mat2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -132,7 +135,7 @@ _MM = GuardedOverload("mm", ((
 ),))
 
 
-def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -143,6 +146,8 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
 
     AddmmBackward0, from the entry addmm of derivatives.yaml.
     """
+    if more:
+        return _ADDMM.in_old_order((input, mat1, mat2, *more), {"beta": beta, "alpha": alpha, "out": out})
     try:
         self_, mat1_, mat2_ = input._operand, mat1._operand, mat2._operand
     except AttributeError:
@@ -160,7 +165,10 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     else:
         if out is not None:
             return write_out(addmm, (input, mat1, mat2), out, "same_dtype shared", beta=beta, alpha=alpha)
-        result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
+        try:
+            result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addmm', self_, mat1_, mat2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -223,14 +231,16 @@ addmm.keyword_only = ("beta", "alpha",)
 _ADDMM = GuardedOverload("addmm", ((
     (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addmm,
-),))
+),), old_order="beta self alpha mat1 mat2")
 
 
-def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
+def addmm_(input, mat1, mat2, *more, beta=1, alpha=1):
     """addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addmm, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDMM_.in_old_order((input, mat1, mat2, *more), {"beta": beta, "alpha": alpha})
     try:
         self_, mat1_, mat2_ = input._operand, mat1._operand, mat2._operand
     except AttributeError:
@@ -276,7 +286,11 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha))
+        try:
+            changed = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addmm', self_, mat1_, mat2_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -306,7 +320,7 @@ addmm_.keyword_only = ("beta", "alpha",)
 _ADDMM_ = GuardedOverload("addmm_", ((
     (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addmm_,
-),))
+),), old_order="beta self alpha mat1 mat2")
 
 
 def bmm(input, mat2, *, out=None):
@@ -334,7 +348,10 @@ def bmm(input, mat2, *, out=None):
     else:
         if out is not None:
             return write_out(bmm, (input, mat2), out, "same_dtype shared")
-        result_ = kernels_matmul.bmm(self_, mat2_)
+        try:
+            result_ = kernels_matmul.bmm(self_, mat2_)
+        except Exception as error:
+            raise refusal(error, 'bmm', self_, mat2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -412,7 +429,10 @@ def dot(input, tensor, *, out=None):
     else:
         if out is not None:
             return write_out(dot, (input, tensor), out, "same_dtype shared")
-        result_ = kernels_matmul.dot(self_, tensor_)
+        try:
+            result_ = kernels_matmul.dot(self_, tensor_)
+        except Exception as error:
+            raise refusal(error, 'dot', self_, tensor_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -490,7 +510,10 @@ def mv(input, vec, *, out=None):
     else:
         if out is not None:
             return write_out(mv, (input, vec), out, "same_dtype shared")
-        result_ = kernels_matmul.mv(self_, vec_)
+        try:
+            result_ = kernels_matmul.mv(self_, vec_)
+        except Exception as error:
+            raise refusal(error, 'mv', self_, vec_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -568,7 +591,10 @@ def vdot(input, other, *, out=None):
     else:
         if out is not None:
             return write_out(vdot, (input, other), out, "same_dtype shared")
-        result_ = kernels_matmul.vdot(self_, other_)
+        try:
+            result_ = kernels_matmul.vdot(self_, other_)
+        except Exception as error:
+            raise refusal(error, 'vdot', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -621,7 +647,7 @@ _VDOT = GuardedOverload("vdot", ((
 ),))
 
 
-def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
     """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -632,6 +658,8 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
 
     AddmvBackward0, from the entry addmv of derivatives.yaml.
     """
+    if more:
+        return _ADDMV.in_old_order((input, mat, vec, *more), {"beta": beta, "alpha": alpha, "out": out})
     try:
         self_, mat_, vec_ = input._operand, mat._operand, vec._operand
     except AttributeError:
@@ -649,7 +677,10 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     else:
         if out is not None:
             return write_out(addmv, (input, mat, vec), out, "same_dtype", beta=beta, alpha=alpha)
-        result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
+        try:
+            result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addmv', self_, mat_, vec_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -708,14 +739,16 @@ addmv.keyword_only = ("beta", "alpha",)
 _ADDMV = GuardedOverload("addmv", ((
     (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addmv,
-),))
+),), old_order="beta self alpha mat vec")
 
 
-def addmv_(input, mat, vec, *, beta=1, alpha=1):
+def addmv_(input, mat, vec, *more, beta=1, alpha=1):
     """addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addmv, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDMV_.in_old_order((input, mat, vec, *more), {"beta": beta, "alpha": alpha})
     try:
         self_, mat_, vec_ = input._operand, mat._operand, vec._operand
     except AttributeError:
@@ -757,7 +790,11 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
+        try:
+            changed = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addmv', self_, mat_, vec_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -787,10 +824,10 @@ addmv_.keyword_only = ("beta", "alpha",)
 _ADDMV_ = GuardedOverload("addmv_", ((
     (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addmv_,
-),))
+),), old_order="beta self alpha mat vec")
 
 
-def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -801,6 +838,8 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
 
     AddrBackward0, from the entry addr of derivatives.yaml.
     """
+    if more:
+        return _ADDR.in_old_order((input, vec1, vec2, *more), {"beta": beta, "alpha": alpha, "out": out})
     try:
         self_, vec1_, vec2_ = input._operand, vec1._operand, vec2._operand
     except AttributeError:
@@ -820,7 +859,10 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
             return write_out(addr, (input, vec1, vec2), out, beta=beta, alpha=alpha)
         if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
             self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
-        result_ = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
+        try:
+            result_ = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addr', self_, vec1_, vec2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -879,14 +921,16 @@ addr.keyword_only = ("beta", "alpha",)
 _ADDR = GuardedOverload("addr", ((
     (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addr,
-),))
+),), old_order="beta self alpha vec1 vec2")
 
 
-def addr_(input, vec1, vec2, *, beta=1, alpha=1):
+def addr_(input, vec1, vec2, *more, beta=1, alpha=1):
     """addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addr, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDR_.in_old_order((input, vec1, vec2, *more), {"beta": beta, "alpha": alpha})
     try:
         self_, vec1_, vec2_ = input._operand, vec1._operand, vec2._operand
     except AttributeError:
@@ -931,7 +975,11 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         written = self_
         if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
             self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
-        write_inplace(written, kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha))
+        try:
+            changed = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addr', self_, vec1_, vec2_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -961,10 +1009,10 @@ addr_.keyword_only = ("beta", "alpha",)
 _ADDR_ = GuardedOverload("addr_", ((
     (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addr_,
-),))
+),), old_order="beta self alpha vec1 vec2")
 
 
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -975,6 +1023,8 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 
     BaddbmmBackward0, from the entry baddbmm of derivatives.yaml.
     """
+    if more:
+        return _BADDBMM.in_old_order((input, batch1, batch2, *more), {"beta": beta, "alpha": alpha, "out": out})
     try:
         self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
@@ -992,7 +1042,10 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     else:
         if out is not None:
             return write_out(baddbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
-        result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
+        try:
+            result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'baddbmm', self_, batch1_, batch2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1051,14 +1104,16 @@ baddbmm.keyword_only = ("beta", "alpha",)
 _BADDBMM = GuardedOverload("baddbmm", ((
     (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     baddbmm,
-),))
+),), old_order="beta self alpha batch1 batch2")
 
 
-def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
+def baddbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
     """baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     baddbmm, written into self; see there for the derivative.
     """
+    if more:
+        return _BADDBMM_.in_old_order((input, batch1, batch2, *more), {"beta": beta, "alpha": alpha})
     try:
         self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
@@ -1100,7 +1155,11 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
+        try:
+            changed = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'baddbmm', self_, batch1_, batch2_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1130,10 +1189,10 @@ baddbmm_.keyword_only = ("beta", "alpha",)
 _BADDBMM_ = GuardedOverload("baddbmm_", ((
     (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     baddbmm_,
-),))
+),), old_order="beta self alpha batch1 batch2")
 
 
-def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -1144,6 +1203,8 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 
     AddbmmBackward0, from the entry addbmm of derivatives.yaml.
     """
+    if more:
+        return _ADDBMM.in_old_order((input, batch1, batch2, *more), {"beta": beta, "alpha": alpha, "out": out})
     try:
         self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
@@ -1161,7 +1222,10 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     else:
         if out is not None:
             return write_out(addbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
-        result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
+        try:
+            result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addbmm', self_, batch1_, batch2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1223,14 +1287,16 @@ addbmm.keyword_only = ("beta", "alpha",)
 _ADDBMM = GuardedOverload("addbmm", ((
     (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
     addbmm,
-),))
+),), old_order="beta self alpha batch1 batch2")
 
 
-def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
+def addbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
     """addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addbmm, written into self; see there for the derivative.
     """
+    if more:
+        return _ADDBMM_.in_old_order((input, batch1, batch2, *more), {"beta": beta, "alpha": alpha})
     try:
         self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
@@ -1275,7 +1341,11 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))
+        try:
+            changed = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
+        except Exception as error:
+            raise refusal(error, 'addbmm', self_, batch1_, batch2_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1305,7 +1375,7 @@ addbmm_.keyword_only = ("beta", "alpha",)
 _ADDBMM_ = GuardedOverload("addbmm_", ((
     (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
     addbmm_,
-),))
+),), old_order="beta self alpha batch1 batch2")
 
 
 def linalg_cross(input, other, dim, *, out=None):
@@ -1331,7 +1401,10 @@ def linalg_cross(input, other, dim, *, out=None):
     else:
         if out is not None:
             return write_out(linalg_cross, (input, other, dim), out, "same_dtype apart")
-        result_ = kernels_matmul.linalg_cross(self_, other_, dim)
+        try:
+            result_ = kernels_matmul.linalg_cross(self_, other_, dim)
+        except Exception as error:
+            raise refusal(error, 'linalg_cross', self_, other_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1398,7 +1471,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
     (∂L/∂i₁, ∂L/∂i₂, ∂L/∂i₃) = trilinear_backward(g, i₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim)
     dz = _trilinear(di₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, di₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, i₂, di₃, expand₁, expand₂, expand₃, sumdim, unroll_dim)
     where z = result, g = ∂L/∂z
-    trilinear_backward: The gradients of sum(i1 * i2 * i3) over `sumdim`.
+    trilinear_backward: the gradients of sum(i1 * i2 * i3) over `sumdim`.
 
     TrilinearBackward0, from the entry _trilinear of derivatives.yaml.
     """
@@ -1413,7 +1486,10 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
+        try:
+            result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
+        except Exception as error:
+            raise refusal(error, '_trilinear', i1_, i2_, i3_, expand1=expand1, expand2=expand2, expand3=expand3, sumdim=sumdim, unroll_dim=unroll_dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

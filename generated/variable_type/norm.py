@@ -19,24 +19,31 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import norm as kernels_norm
 from gradloom.composite import norm as composite_norm
-from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp
+from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp, weight_norm_jvp
 from gradloom.generated.functions.norm import (
+    BatchNormBackwardBackward0,
+    BatchNormNoUpdateBackward0,
+    BatchNormWithUpdateBackward0,
     NativeBatchNormBackward0,
     NativeBatchNormBackwardBackward0,
+    NativeBatchNormLegitBackward0,
+    NativeBatchNormLegitBackward1,
+    NativeBatchNormLegitNoTrainingBackward0,
     NativeGroupNormBackward0,
     NativeGroupNormBackwardBackward0,
     NativeLayerNormBackward0,
     NativeLayerNormBackwardBackward0,
+    WeightNormInterfaceBackward0,
 )
 
 
@@ -50,7 +57,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, training, ε)
     dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, training, ε)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
-    batch_norm_jvp: The tangent of native_batch_norm.
+    batch_norm_jvp: the tangent of native_batch_norm.
 
     NativeBatchNormBackward0, from the entry native_batch_norm of derivatives.yaml.
     """
@@ -73,7 +80,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     else:
         if out is not None:
             return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
-        result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
+        except Exception as error:
+            raise refusal(error, 'native_batch_norm', input_, weight_, bias_, running_mean_, running_var_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -143,8 +153,8 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     ∂L/∂save_invstd = not implemented: native_batch_norm_backward save_invstd
     (dz₀, dz₁, dz₂) = batch_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, running_mean, running_var, save_mean, save_invstd, train, ε, output_mask)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
-    batch_norm_double_backward: The gradients of native_batch_norm_backward for grad_out, input and weight.
-    batch_norm_backward_jvp: The tangents of native_batch_norm_backward.
+    batch_norm_double_backward: the gradients of native_batch_norm_backward for grad_out, input and weight.
+    batch_norm_backward_jvp: the tangents of native_batch_norm_backward.
 
     NativeBatchNormBackwardBackward0, from the entry native_batch_norm_backward of derivatives.yaml.
     """
@@ -161,7 +171,10 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
+        except Exception as error:
+            raise refusal(error, 'native_batch_norm_backward', grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -233,6 +246,570 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     return (result0, result1, result2)
 
 
+def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
+    """_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, training, ε)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, training, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
+    batch_norm_jvp: the tangent of native_batch_norm.
+
+    NativeBatchNormLegitBackward0, from the entry _native_batch_norm_legit of derivatives.yaml.
+    """
+    try:
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, running_mean._operand, running_var._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_native_batch_norm_legit, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if out is not None:
+            return write_out(_native_batch_norm_legit, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
+        except Exception as error:
+            raise refusal(error, '_native_batch_norm_legit', input_, weight_, bias_, running_mean_, running_var_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
+    if not flags & GRAD_OFF:
+        if running_mean.requires_grad:
+            raise not_differentiable("_native_batch_norm_legit", "running_mean")
+        if running_var.requires_grad:
+            raise not_differentiable("_native_batch_norm_legit", "running_var")
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
+        edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
+        if edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(NativeBatchNormLegitBackward0)
+            fn.next_edges = (edge_input, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_input = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = save(weight)
+            fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
+            fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
+            fn.saved_training = training
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = SavedVariable(result2, None)
+    if flags & FORWARD_AD:
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
+        if input_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None and weight is not None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None and bias is not None:
+                    bias_t = zeros_for(bias)
+                input_p = input
+                weight_p = weight
+                # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, training, eps)
+                result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, training, eps)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2,))
+    return (result0, result1, result2)
+
+
+def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps, *, out=None):
+    """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    z = native_batch_norm(x, weight, bias, None, None, training, momentum, ε)
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, None, None, z₁, z₂, training, ε)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, None, None, z₁, z₂, training, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
+    batch_norm_jvp: the tangent of native_batch_norm.
+
+    NativeBatchNormLegitBackward1, from the entry _native_batch_norm_legit.no_stats of derivatives.yaml.
+    """
+    try:
+        input_, weight_, bias_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_native_batch_norm_legit_no_stats, (input, weight, bias, training, momentum, eps), out)
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if out is not None:
+            return write_out(_native_batch_norm_legit_no_stats, (input, weight, bias, training, momentum, eps), out, "same_dtype shared")
+        if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype:
+            input_, weight_, bias_ = promote((input, weight, bias,), ())
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, None, None, training, momentum, eps)
+        except Exception as error:
+            raise refusal(error, '_native_batch_norm_legit', input_, weight_, bias_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
+    if not flags & GRAD_OFF:
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
+        edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
+        if edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(NativeBatchNormLegitBackward1)
+            fn.next_edges = (edge_input, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_input = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = save(weight)
+            fn.saved_training = training
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = SavedVariable(result2, None)
+    if flags & FORWARD_AD:
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
+        if input_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None and weight is not None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None and bias is not None:
+                    bias_t = zeros_for(bias)
+                input_p = input
+                weight_p = weight
+                # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, None, None, result1, result2, training, eps)
+                result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, None, None, result1, result2, training, eps)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2,))
+    return (result0, result1, result2)
+
+
+def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+    """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, False, ε)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, False, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
+    batch_norm_jvp: the tangent of native_batch_norm.
+
+    NativeBatchNormLegitNoTrainingBackward0, from the entry _native_batch_norm_legit_no_training of derivatives.yaml.
+    """
+    try:
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, running_mean._operand, running_var._operand
+    except AttributeError:
+        input_ = None
+    if input_ is None:
+        return __NATIVE_BATCH_NORM_LEGIT_NO_TRAINING(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    if momentum.__class__ is not float or eps.__class__ is not float:
+        return __NATIVE_BATCH_NORM_LEGIT_NO_TRAINING(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_native_batch_norm_legit_no_training, (input, weight, bias, running_mean, running_var, momentum, eps), out)
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if out is not None:
+            return write_out(_native_batch_norm_legit_no_training, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+        if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or input_.dtype is not running_mean_.dtype or input_.dtype is not running_var_.dtype:
+            input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, False, momentum, eps)
+        except Exception as error:
+            raise refusal(error, '_native_batch_norm_legit_no_training', input_, weight_, bias_, running_mean_, running_var_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
+    if not flags & GRAD_OFF:
+        if running_mean.requires_grad:
+            raise not_differentiable("_native_batch_norm_legit_no_training", "running_mean")
+        if running_var.requires_grad:
+            raise not_differentiable("_native_batch_norm_legit_no_training", "running_var")
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
+        edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
+        if edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(NativeBatchNormLegitNoTrainingBackward0)
+            fn.next_edges = (edge_input, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_input = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = save(weight)
+            fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
+            fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = SavedVariable(result2, None)
+    if flags & FORWARD_AD:
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
+        if input_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None and weight is not None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None and bias is not None:
+                    bias_t = zeros_for(bias)
+                input_p = input
+                weight_p = weight
+                # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, False, eps)
+                result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, False, eps)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2,))
+    return (result0, result1, result2)
+
+
+__NATIVE_BATCH_NORM_LEGIT_NO_TRAINING = GuardedOverload("_native_batch_norm_legit_no_training", ((
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)),
+    _native_batch_norm_legit_no_training,
+),))
+
+
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+    """_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = batch_norm_reserve_backward(g, x, weight, running_mean, running_var, z₁, z₂, True, ε, z₃)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, True, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
+    batch_norm_reserve_backward: the gradients of a batch norm, by the operator whose schema fits: `batch_norm_backward` needs a weight.
+    batch_norm_jvp: the tangent of native_batch_norm.
+
+    BatchNormWithUpdateBackward0, from the entry _batch_norm_with_update of derivatives.yaml.
+    """
+    try:
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, running_mean._operand, running_var._operand
+    except AttributeError:
+        input_ = None
+    if input_ is None:
+        return __BATCH_NORM_WITH_UPDATE(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    if momentum.__class__ is not float or eps.__class__ is not float:
+        return __BATCH_NORM_WITH_UPDATE(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_batch_norm_with_update, (input, weight, bias, running_mean, running_var, momentum, eps), out)
+        result0, result1, result2, result3 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+        result3_ = None if result3 is None else result3._array
+    else:
+        if out is not None:
+            return write_out(_batch_norm_with_update, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+        if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or input_.dtype is not running_mean_.dtype or input_.dtype is not running_var_.dtype:
+            input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
+        try:
+            result0_, result1_, result2_, result3_ = kernels_norm.batch_norm_with_reserve(True, input_, weight_, bias_, running_mean_, running_var_, momentum, eps)
+        except Exception as error:
+            raise refusal(error, '_batch_norm_with_update', input_, weight_, bias_, running_mean_, running_var_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+        result3 = None if result3_ is None else ops.wrap(result3_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2, result3)
+    if not flags & GRAD_OFF:
+        if running_mean.requires_grad:
+            raise not_differentiable("_batch_norm_with_update", "running_mean")
+        if running_var.requires_grad:
+            raise not_differentiable("_batch_norm_with_update", "running_var")
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
+        edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
+        if edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(BatchNormWithUpdateBackward0)
+            fn.next_edges = (edge_input, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_input = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = save(weight)
+            fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
+            fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result3 = SavedVariable(result3, None)
+    if flags & FORWARD_AD:
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
+        if input_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None and weight is not None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None and bias is not None:
+                    bias_t = zeros_for(bias)
+                input_p = input
+                weight_p = weight
+                # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, True, eps)
+                result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, True, eps)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2, result3,))
+    return (result0, result1, result2, result3)
+
+
+__BATCH_NORM_WITH_UPDATE = GuardedOverload("_batch_norm_with_update", ((
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)),
+    _batch_norm_with_update,
+),))
+
+
+def _batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+    """_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = batch_norm_reserve_backward(g, x, weight, running_mean, running_var, z₁, z₂, False, ε, z₃)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, False, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
+    batch_norm_reserve_backward: the gradients of a batch norm, by the operator whose schema fits: `batch_norm_backward` needs a weight.
+    batch_norm_jvp: the tangent of native_batch_norm.
+
+    BatchNormNoUpdateBackward0, from the entry _batch_norm_no_update of derivatives.yaml.
+    """
+    try:
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand
+    except AttributeError:
+        input_ = None
+    if input_ is None:
+        return __BATCH_NORM_NO_UPDATE(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    if momentum.__class__ is not float or eps.__class__ is not float:
+        return __BATCH_NORM_NO_UPDATE(input, weight, bias, running_mean, running_var, momentum, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_batch_norm_no_update, (input, weight, bias, running_mean, running_var, momentum, eps), out)
+        result0, result1, result2, result3 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+        result3_ = None if result3 is None else result3._array
+    else:
+        if out is not None:
+            return write_out(_batch_norm_no_update, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+        if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or running_mean_ is not None and input_.dtype is not running_mean_.dtype or running_var_ is not None and input_.dtype is not running_var_.dtype:
+            input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
+        try:
+            result0_, result1_, result2_, result3_ = kernels_norm.batch_norm_with_reserve(False, input_, weight_, bias_, running_mean_, running_var_, momentum, eps)
+        except Exception as error:
+            raise refusal(error, '_batch_norm_no_update', input_, weight_, bias_, running_mean_, running_var_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+        result3 = None if result3_ is None else ops.wrap(result3_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2, result3)
+    if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("_batch_norm_no_update", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("_batch_norm_no_update", "running_var")
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
+        edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
+        if edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_bias is not NO_EDGE:
+            fn = new(BatchNormNoUpdateBackward0)
+            fn.next_edges = (edge_input, edge_weight, edge_bias)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_input = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = save(weight)
+            fn.saved_running_mean = save(running_mean)
+            fn.saved_running_var = save(running_var)
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result3 = SavedVariable(result3, None)
+    if flags & FORWARD_AD:
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
+        if input_t is not None or weight_t is not None or bias_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None and weight is not None:
+                    weight_t = zeros_for(weight)
+                if bias_t is None and bias is not None:
+                    bias_t = zeros_for(bias)
+                input_p = input
+                weight_p = weight
+                # result0: batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, False, eps)
+                result0_tangent = batch_norm_jvp(input_p, input_t, weight_p, weight_t, bias_t, running_mean, running_var, result1, result2, False, eps)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2, result3,))
+    return (result0, result1, result2, result3)
+
+
+__BATCH_NORM_NO_UPDATE = GuardedOverload("_batch_norm_no_update", ((
+    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)),
+    _batch_norm_no_update,
+),))
+
+
+def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve):
+    """batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)
+
+    z = native_batch_norm_backward(grad_out, x, weight, running_mean, running_var, save_mean, save_var, update, ε, output_mask)
+    (∂L/∂grad_out, ∂L/∂x, ∂L/∂weight) = batch_norm_double_backward(g, grad_out, x, weight, running_mean, running_var, save_mean, save_var, update, ε)
+    ∂L/∂save_mean = not implemented: batch_norm_backward save_mean
+    ∂L/∂save_var = not implemented: batch_norm_backward save_var
+    ∂L/∂reserve = not implemented: batch_norm_backward reserve
+    (dz₀, dz₁, dz₂) = batch_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, running_mean, running_var, save_mean, save_var, update, ε, output_mask)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
+    batch_norm_double_backward: the gradients of native_batch_norm_backward for grad_out, input and weight.
+    batch_norm_backward_jvp: the tangents of native_batch_norm_backward.
+
+    BatchNormBackwardBackward0, from the entry batch_norm_backward of derivatives.yaml.
+    """
+    try:
+        grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_var_, reserve_ = grad_out._operand, input._operand, weight._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand, None if save_mean is None else save_mean._operand, None if save_var is None else save_var._operand, reserve._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(batch_norm_backward, (grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve))
+        result0, result1, result2 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+        result2_ = None if result2 is None else result2._array
+    else:
+        if grad_out_.dtype is not input_.dtype or grad_out_.dtype is not weight_.dtype or running_mean_ is not None and grad_out_.dtype is not running_mean_.dtype or running_var_ is not None and grad_out_.dtype is not running_var_.dtype or save_mean_ is not None and grad_out_.dtype is not save_mean_.dtype or save_var_ is not None and grad_out_.dtype is not save_var_.dtype or grad_out_.dtype is not reserve_.dtype:
+            grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_var_, reserve_ = promote((grad_out, input, weight, running_mean, running_var, save_mean, save_var, reserve,), ())
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_var_, update, eps, output_mask)
+        except Exception as error:
+            raise refusal(error, 'batch_norm_backward', grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_var_, reserve_) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+        result2 = None if result2_ is None else ops.wrap(result2_)
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
+    if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("batch_norm_backward", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("batch_norm_backward", "running_var")
+        edge_grad_out = grad_out._edge or gradient_edge(grad_out)
+        edge_input = input._edge or gradient_edge(input)
+        edge_weight = weight._edge or gradient_edge(weight)
+        edge_save_mean = NO_EDGE if save_mean is None else save_mean._edge or gradient_edge(save_mean)
+        edge_save_var = NO_EDGE if save_var is None else save_var._edge or gradient_edge(save_var)
+        edge_reserve = reserve._edge or gradient_edge(reserve)
+        if edge_grad_out is not NO_EDGE or edge_input is not NO_EDGE or edge_weight is not NO_EDGE or edge_save_mean is not NO_EDGE or edge_save_var is not NO_EDGE or edge_reserve is not NO_EDGE:
+            needs_grad_out = edge_grad_out is not NO_EDGE
+            needs_input = edge_input is not NO_EDGE
+            needs_weight = edge_weight is not NO_EDGE
+            fn = new(BatchNormBackwardBackward0)
+            fn.next_edges = (edge_grad_out, edge_input, edge_weight, edge_save_mean, edge_save_var, edge_reserve)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_out = (grad_out if grad_out._vc is None and not flags else save(grad_out)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_input = (input if input._vc is None and not flags else save(input)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_mean = (save(running_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_var = (save(running_var)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_mean = (save(save_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_var = (save(save_var)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_update = update
+            fn.saved_eps = eps
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
+            if result0 is not None:
+                result0._edge = (fn, 0)
+            if result1 is not None:
+                result1._edge = (fn, 1)
+            if result2 is not None:
+                result2._edge = (fn, 2)
+    if flags & FORWARD_AD:
+        grad_out_t = tangent_of(grad_out)
+        input_t = tangent_of(input)
+        weight_t = tangent_of(weight)
+        if grad_out_t is not None or input_t is not None or weight_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if grad_out_t is None:
+                    grad_out_t = zeros_for(grad_out)
+                if input_t is None:
+                    input_t = zeros_for(input)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                grad_out_p = grad_out
+                input_p = input
+                weight_p = weight
+                save_mean_p = save_mean
+                save_var_p = save_var
+                # result0, result1, result2: batch_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, running_mean, running_var, save_mean, save_var, update, eps, output_mask)
+                result0_tangent, result1_tangent, result2_tangent = batch_norm_backward_jvp(grad_out_p, grad_out_t, input_p, input_t, weight_p, weight_t, running_mean, running_var, save_mean_p, save_var_p, update, eps, output_mask)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+            set_tangent(result1, result1_tangent)
+            set_tangent(result2, result2_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2,))
+    return (result0, result1, result2)
+
+
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
 
@@ -289,7 +866,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_layer_norm_backward(g, x, normalized_shape, z₁, z₂, weight, bias)
     dz₀ = layer_norm_jvp(x, dx, weight, dweight, dbias, z₁, z₂, normalized_shape)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
-    layer_norm_jvp: The tangent of native_layer_norm.
+    layer_norm_jvp: the tangent of native_layer_norm.
 
     NativeLayerNormBackward0, from the entry native_layer_norm of derivatives.yaml.
     """
@@ -308,7 +885,10 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
     else:
         if out is not None:
             return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out, "same_dtype shared")
-        result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
+        except Exception as error:
+            raise refusal(error, 'native_layer_norm', input_, weight_, bias_, normalized_shape=normalized_shape) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -367,8 +947,8 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     ∂L/∂rstd = not implemented: native_layer_norm_backward rstd
     (dz₀, dz₁, dz₂) = layer_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, mean, rstd, normalized_shape, output_mask)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
-    layer_norm_double_backward: The gradients of native_layer_norm_backward for grad_out, input and weight.
-    layer_norm_backward_jvp: The tangents of native_layer_norm_backward.
+    layer_norm_double_backward: the gradients of native_layer_norm_backward for grad_out, input and weight.
+    layer_norm_backward_jvp: the tangents of native_layer_norm_backward.
 
     NativeLayerNormBackwardBackward0, from the entry native_layer_norm_backward of derivatives.yaml.
     """
@@ -385,7 +965,10 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
+        except Exception as error:
+            raise refusal(error, 'native_layer_norm_backward', grad_out_, input_, mean_, rstd_, weight_, bias_, normalized_shape=normalized_shape) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -462,6 +1045,101 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
     return composite_norm.layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
 
 
+def _weight_norm(v, g, dim):
+    """_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+
+    Made of other operators by composite.norm.weight_norm, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_weight_norm, (v, g, dim), None, composite_norm.weight_norm)
+    return composite_norm.weight_norm(v, g, dim)
+
+
+def _weight_norm_interface(v, g, dim, *, out=None):
+    """_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)
+
+    (∂L/∂v, ∂L/∂g) = weight_norm_backward(g₀, g₁, v, g, z₁, dim)
+    (dz₀, dz₁) = weight_norm_jvp(v, dv, g, dg, z₁, dim)
+    where z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
+    weight_norm_backward: the gradients of w = g v / n and n = |v|: with s = sum(grad v) over all dimensions but `dim`, (g / n) (grad - v s / n^2) + grad_norms v / n for v, and s / n for g.
+    weight_norm_jvp: the tangents of w = g v / n and n = |v|: (g v' + g' v) / n - g v n' / n^2, and n' = sum(v v') / n.
+
+    WeightNormInterfaceBackward0, from the entry _weight_norm_interface of derivatives.yaml.
+    """
+    try:
+        v_, g_ = v._operand, g._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_weight_norm_interface, (v, g, dim), out)
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        if out is not None:
+            return write_out(_weight_norm_interface, (v, g, dim), out, "same_dtype shared")
+        try:
+            result0_, result1_ = kernels_norm.weight_norm_interface(v_, g_, dim)
+        except Exception as error:
+            raise refusal(error, '_weight_norm_interface', v_, g_, dim=dim) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+    if flags == GRAD_OFF:
+        return (result0, result1)
+    if not flags & GRAD_OFF:
+        edge_v = v._edge or gradient_edge(v)
+        edge_g = g._edge or gradient_edge(g)
+        if edge_v is not NO_EDGE or edge_g is not NO_EDGE:
+            fn = new(WeightNormInterfaceBackward0)
+            fn.next_edges = (edge_v, edge_g)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_v = v if v._vc is None and not flags else save(v)
+            fn.saved_g = g if g._vc is None and not flags else save(g)
+            fn.saved_dim = dim
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
+            result0._edge = (fn, 0)
+            result1._edge = (fn, 1)
+            fn.saved_result1 = SavedVariable(result1, 1)
+    if flags & FORWARD_AD:
+        v_t = tangent_of(v)
+        g_t = tangent_of(g)
+        if v_t is not None or g_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if v_t is None:
+                    v_t = zeros_for(v)
+                if g_t is None:
+                    g_t = zeros_for(g)
+                v_p = v
+                g_p = g
+                # result0, result1: weight_norm_jvp(v_p, v_t, g_p, g_t, result1, dim)
+                result0_tangent, result1_tangent = weight_norm_jvp(v_p, v_t, g_p, g_t, result1, dim)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+            set_tangent(result1, result1_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def norm_except_dim(v, pow, dim):
+    """norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor
+
+    Made of other operators by composite.norm.norm_except_dim, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(norm_except_dim, (v, pow, dim), None, composite_norm.norm_except_dim)
+    return composite_norm.norm_except_dim(v, pow, dim)
+
+
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
 
@@ -470,10 +1148,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     dz₁ = group_norm_mean_jvp(dx, group)
     dz₂ = group_norm_deviation_jvp(x, dx, z₁, z₂, group)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
-    group_norm_backward: The gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
-    group_norm_jvp: The tangent of native_group_norm's result.
-    group_norm_mean_jvp: The tangent of the means: M(x').
-    group_norm_deviation_jvp: The tangent of the inverse deviations: -r^2 M(n x').
+    group_norm_backward: the gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
+    group_norm_jvp: the tangent of native_group_norm's result.
+    group_norm_mean_jvp: the tangent of the means: M(x').
+    group_norm_deviation_jvp: the tangent of the inverse deviations: -r^2 M(n x').
 
     NativeGroupNormBackward0, from the entry native_group_norm of derivatives.yaml.
     """
@@ -494,7 +1172,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_norm.native_group_norm(input_, weight_, bias_, N, C, HxW, group, eps)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_group_norm(input_, weight_, bias_, N, C, HxW, group, eps)
+        except Exception as error:
+            raise refusal(error, 'native_group_norm', input_, weight_, bias_, N=N, C=C, HxW=HxW, group=group) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -569,8 +1250,8 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     ∂L/∂rstd = not implemented: native_group_norm_backward rstd
     (dz₀, dz₁, dz₂) = group_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, mean, rstd, N, C, HxW, group, output_mask)
     where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
-    group_norm_double_backward: The gradients of native_group_norm_backward for grad_out, input and weight.
-    group_norm_backward_jvp: The tangents of native_group_norm_backward.
+    group_norm_double_backward: the gradients of native_group_norm_backward for grad_out, input and weight.
+    group_norm_backward_jvp: the tangents of native_group_norm_backward.
 
     NativeGroupNormBackwardBackward0, from the entry native_group_norm_backward of derivatives.yaml.
     """
@@ -587,7 +1268,10 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
+        try:
+            result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
+        except Exception as error:
+            raise refusal(error, 'native_group_norm_backward', grad_out_, input_, mean_, rstd_, weight_, N=N, C=C, HxW=HxW, group=group) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)

@@ -19,15 +19,15 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels.pool import pooling as kernels_pool_pooling
+from gradloom.kernels.pool import fractional as kernels_pool_fractional, pooling as kernels_pool_pooling
 from gradloom.composite import pool as composite_pool
 from gradloom.formulas.pool import gather_spatial
 from gradloom.generated.functions.pool import (
@@ -43,6 +43,10 @@ from gradloom.generated.functions.pool import (
     AvgPool2DBackwardBackward0,
     AvgPool3DBackward0,
     AvgPool3DBackwardBackward0,
+    FractionalMaxPool2DBackward0,
+    FractionalMaxPool2DBackwardBackward0,
+    FractionalMaxPool3DBackward0,
+    FractionalMaxPool3DBackwardBackward0,
     MaxPool2DWithIndicesBackward0,
     MaxPool2DWithIndicesBackwardBackward0,
     MaxPool3DWithIndicesBackward0,
@@ -77,7 +81,10 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_pool_pooling.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        try:
+            result0_, result1_ = kernels_pool_pooling.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        except Exception as error:
+            raise refusal(error, 'max_pool2d_with_indices', self_, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -136,7 +143,10 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        try:
+            result_ = kernels_pool_pooling.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        except Exception as error:
+            raise refusal(error, 'max_pool2d_with_indices_backward', grad_output_, self_, indices_, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -211,7 +221,10 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     else:
         if out is not None:
             return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-        result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        try:
+            result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        except Exception as error:
+            raise refusal(error, 'avg_pool2d', self_, kernel_size=kernel_size, stride=stride, padding=padding, divisor_override=divisor_override) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -274,7 +287,10 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        try:
+            result_ = kernels_pool_pooling.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        except Exception as error:
+            raise refusal(error, 'avg_pool2d_backward', grad_output_, self_, kernel_size=kernel_size, stride=stride, padding=padding, divisor_override=divisor_override) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -340,7 +356,10 @@ def _adaptive_avg_pool2d(input, output_size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_avg_pool2d(self_, output_size)
+        try:
+            result_ = kernels_pool_pooling.adaptive_avg_pool2d(self_, output_size)
+        except Exception as error:
+            raise refusal(error, '_adaptive_avg_pool2d', self_, output_size=output_size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -399,7 +418,10 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_avg_pool2d_backward(grad_output_, self_)
+        try:
+            result_ = kernels_pool_pooling.adaptive_avg_pool2d_backward(grad_output_, self_)
+        except Exception as error:
+            raise refusal(error, '_adaptive_avg_pool2d_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -478,7 +500,10 @@ def adaptive_max_pool2d(input, output_size):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_pool_pooling.adaptive_max_pool2d(self_, output_size)
+        try:
+            result0_, result1_ = kernels_pool_pooling.adaptive_max_pool2d(self_, output_size)
+        except Exception as error:
+            raise refusal(error, 'adaptive_max_pool2d', self_, output_size=output_size) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -534,7 +559,10 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
+        try:
+            result_ = kernels_pool_pooling.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
+        except Exception as error:
+            raise refusal(error, 'adaptive_max_pool2d_backward', grad_output_, self_, indices_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -602,7 +630,10 @@ def max_unpool2d(input, indices, output_size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.max_unpool2d(self_, indices_, output_size)
+        try:
+            result_ = kernels_pool_pooling.max_unpool2d(self_, indices_, output_size)
+        except Exception as error:
+            raise refusal(error, 'max_unpool2d', self_, indices_, output_size=output_size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -659,7 +690,10 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_pool_pooling.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        try:
+            result0_, result1_ = kernels_pool_pooling.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+        except Exception as error:
+            raise refusal(error, 'max_pool3d_with_indices', self_, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -718,7 +752,10 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        try:
+            result_ = kernels_pool_pooling.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
+        except Exception as error:
+            raise refusal(error, 'max_pool3d_with_indices_backward', grad_output_, self_, indices_, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -793,7 +830,10 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     else:
         if out is not None:
             return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
-        result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        try:
+            result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        except Exception as error:
+            raise refusal(error, 'avg_pool3d', self_, kernel_size=kernel_size, stride=stride, padding=padding, divisor_override=divisor_override) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -856,7 +896,10 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        try:
+            result_ = kernels_pool_pooling.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        except Exception as error:
+            raise refusal(error, 'avg_pool3d_backward', grad_output_, self_, kernel_size=kernel_size, stride=stride, padding=padding, divisor_override=divisor_override) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -922,7 +965,10 @@ def _adaptive_avg_pool3d(input, output_size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_avg_pool3d(self_, output_size)
+        try:
+            result_ = kernels_pool_pooling.adaptive_avg_pool3d(self_, output_size)
+        except Exception as error:
+            raise refusal(error, '_adaptive_avg_pool3d', self_, output_size=output_size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -981,7 +1027,10 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_avg_pool3d_backward(grad_output_, self_)
+        try:
+            result_ = kernels_pool_pooling.adaptive_avg_pool3d_backward(grad_output_, self_)
+        except Exception as error:
+            raise refusal(error, '_adaptive_avg_pool3d_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1060,7 +1109,10 @@ def adaptive_max_pool3d(input, output_size):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_pool_pooling.adaptive_max_pool3d(self_, output_size)
+        try:
+            result0_, result1_ = kernels_pool_pooling.adaptive_max_pool3d(self_, output_size)
+        except Exception as error:
+            raise refusal(error, 'adaptive_max_pool3d', self_, output_size=output_size) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1116,7 +1168,10 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
+        try:
+            result_ = kernels_pool_pooling.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
+        except Exception as error:
+            raise refusal(error, 'adaptive_max_pool3d_backward', grad_output_, self_, indices_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1184,7 +1239,10 @@ def max_unpool3d(input, indices, output_size, stride, padding):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_pool_pooling.max_unpool3d(self_, indices_, output_size, stride, padding)
+        try:
+            result_ = kernels_pool_pooling.max_unpool3d(self_, indices_, output_size, stride, padding)
+        except Exception as error:
+            raise refusal(error, 'max_unpool3d', self_, indices_, output_size=output_size, stride=stride, padding=padding) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1275,6 +1333,256 @@ def adaptive_max_pool1d(input, output_size):
     return composite_pool.adaptive_max_pool1d(input, output_size)
 
 
+def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
+    """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)
+
+    ∂L/∂x = fractional_max_pool2d_backward(g, x, kernel_size, output_size, z₁)
+    dz₀ = reshape(gather(flatten(dx, −2), −1, flatten(z₁, −2), sparse_grad = False), shape(z₁))
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+
+    FractionalMaxPool2DBackward0, from the entry fractional_max_pool2d of derivatives.yaml.
+    """
+    try:
+        self_, random_samples_ = input._operand, random_samples._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        if not flags & REDISPATCH:
+            return intercept(fractional_max_pool2d, (input, kernel_size, output_size, random_samples))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        try:
+            result0_, result1_ = kernels_pool_fractional.fractional_max_pool2d(self_, kernel_size, output_size, random_samples_)
+        except Exception as error:
+            raise refusal(error, 'fractional_max_pool2d', self_, random_samples_, kernel_size=kernel_size, output_size=output_size) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+    if flags == GRAD_OFF:
+        return (result0, result1)
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FractionalMaxPool2DBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_kernel_size = kernel_size
+            fn.saved_output_size = output_size
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                # result0: gather_spatial(self_t, result1, 2)
+                result0_tangent = gather_spatial(self_t, result1, 2)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, indices):
+    """fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = reshape(gather(flatten(g, −2), −1, flatten(indices, −2), sparse_grad = False), shape(indices))
+    ∂L/∂x = 0
+    dz = fractional_max_pool2d_backward(dgrad_output, x, kernel_size, output_size, indices)
+    where x = self, z = result, g = ∂L/∂z
+
+    FractionalMaxPool2DBackwardBackward0, from the entry fractional_max_pool2d_backward of derivatives.yaml.
+    """
+    try:
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(fractional_max_pool2d_backward, (grad_output, self, kernel_size, output_size, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = kernels_pool_fractional.fractional_max_pool2d_backward(grad_output_, self_, kernel_size, output_size, indices_)
+        except Exception as error:
+            raise refusal(error, 'fractional_max_pool2d_backward', grad_output_, self_, indices_, kernel_size=kernel_size, output_size=output_size) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(FractionalMaxPool2DBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_device = self.device
+            fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = tangent_of(grad_output)
+        if grad_output_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = self
+                # result: fractional_max_pool2d_backward(grad_output_t, self_p, kernel_size, output_size, indices)
+                result_tangent = ops.fractional_max_pool2d_backward(grad_output_t, self_p, kernel_size, output_size, indices)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
+    """fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)
+
+    ∂L/∂x = fractional_max_pool3d_backward(g, x, kernel_size, output_size, z₁)
+    dz₀ = reshape(gather(flatten(dx, −3), −1, flatten(z₁, −3), sparse_grad = False), shape(z₁))
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+
+    FractionalMaxPool3DBackward0, from the entry fractional_max_pool3d of derivatives.yaml.
+    """
+    try:
+        self_, random_samples_ = input._operand, random_samples._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        if not flags & REDISPATCH:
+            return intercept(fractional_max_pool3d, (input, kernel_size, output_size, random_samples))
+        result0, result1 = take_kernel()()
+        result0_ = None if result0 is None else result0._array
+        result1_ = None if result1 is None else result1._array
+    else:
+        try:
+            result0_, result1_ = kernels_pool_fractional.fractional_max_pool3d(self_, kernel_size, output_size, random_samples_)
+        except Exception as error:
+            raise refusal(error, 'fractional_max_pool3d', self_, random_samples_, kernel_size=kernel_size, output_size=output_size) from None
+        result0 = None if result0_ is None else ops.wrap(result0_)
+        result1 = None if result1_ is None else ops.wrap(result1_)
+    if flags == GRAD_OFF:
+        return (result0, result1)
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FractionalMaxPool3DBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_kernel_size = kernel_size
+            fn.saved_output_size = output_size
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                # result0: gather_spatial(self_t, result1, 3)
+                result0_tangent = gather_spatial(self_t, result1, 3)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, indices):
+    """fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = reshape(gather(flatten(g, −3), −1, flatten(indices, −3), sparse_grad = False), shape(indices))
+    ∂L/∂x = 0
+    dz = fractional_max_pool3d_backward(dgrad_output, x, kernel_size, output_size, indices)
+    where x = self, z = result, g = ∂L/∂z
+
+    FractionalMaxPool3DBackwardBackward0, from the entry fractional_max_pool3d_backward of derivatives.yaml.
+    """
+    try:
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(fractional_max_pool3d_backward, (grad_output, self, kernel_size, output_size, indices))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = kernels_pool_fractional.fractional_max_pool3d_backward(grad_output_, self_, kernel_size, output_size, indices_)
+        except Exception as error:
+            raise refusal(error, 'fractional_max_pool3d_backward', grad_output_, self_, indices_, kernel_size=kernel_size, output_size=output_size) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(FractionalMaxPool3DBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_device = self.device
+            fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = tangent_of(grad_output)
+        if grad_output_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = self
+                # result: fractional_max_pool3d_backward(grad_output_t, self_p, kernel_size, output_size, indices)
+                result_tangent = ops.fractional_max_pool3d_backward(grad_output_t, self_p, kernel_size, output_size, indices)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 # The rule of autocast for the arguments: the key `autocast` of the entry.
 AUTOCAST_RULES = {
     "max_unpool2d": "fp32",
@@ -1283,4 +1591,6 @@ AUTOCAST_RULES = {
     "adaptive_avg_pool3d": "fp32",
     "adaptive_max_pool3d": "fp32",
     "max_unpool3d": "fp32",
+    "fractional_max_pool2d": "fp32",
+    "fractional_max_pool3d": "fp32",
 }

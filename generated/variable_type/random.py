@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.random import operators as kernels_random_operators
 from gradloom.composite import random as composite_random
@@ -75,7 +75,10 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.rand(size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.rand(size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'rand', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -104,7 +107,10 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'rand', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -133,7 +139,10 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randn(size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randn(size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randn', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -162,7 +171,10 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randn', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -196,7 +208,10 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'rand_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -230,7 +245,10 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'rand_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -264,7 +282,10 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randn_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -298,7 +319,10 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randn_like', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -327,7 +351,10 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint(high, size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randint(high, size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randint', high=high, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -356,7 +383,10 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randint', high=high, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -385,7 +415,10 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_low(low, high, size, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randint_low(low, high, size, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randint', low=low, high=high, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -414,7 +447,10 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randint', low=low, high=high, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -448,7 +484,10 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, high=high) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -482,7 +521,10 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, high=high) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -516,7 +558,10 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, high_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -550,7 +595,10 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, high_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -584,7 +632,10 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, low=low, high=high) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -618,7 +669,10 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_random_operators.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, 'randint_like', self_, low=low, high=high) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -647,7 +701,10 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randperm(n, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randperm(n, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randperm', n=n) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -676,7 +733,10 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'randperm', n=n) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -712,7 +772,10 @@ def bernoulli(input, generator, *, out=None):
     else:
         if out is not None:
             return write_out(bernoulli, (input, generator), out)
-        result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'bernoulli', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -788,7 +851,10 @@ def bernoulli__Tensor(self, p, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.bernoulli_(self_, p_, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.bernoulli_(self_, p_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'bernoulli', self_, p_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -840,7 +906,10 @@ def bernoulli__float(self, p, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.bernoulli_(self_, p, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.bernoulli_(self_, p, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'bernoulli', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -876,7 +945,10 @@ def bernoulli_p(input, p, generator):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_random_operators.bernoulli_p(self_, p, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.bernoulli_p(self_, p, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'bernoulli', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -947,7 +1019,10 @@ def random__from(self, from_, to, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.random_from_(self_, from_, to, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.random_from_(self_, from_, to, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'random', self_, from_=from_, to=to) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -999,7 +1074,10 @@ def random__to(self, to, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.random_to_(self_, to, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.random_to_(self_, to, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'random', self_, to=to) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1051,7 +1129,10 @@ def random_(self, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.random_(self_, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.random_(self_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'random', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1103,7 +1184,10 @@ def uniform_(self, from_, to, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.uniform_(self_, from_, to, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.uniform_(self_, from_, to, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'uniform', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1155,7 +1239,10 @@ def cauchy_(self, median, sigma, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'cauchy', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1207,7 +1294,10 @@ def log_normal_(self, mean, std, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.log_normal_(self_, mean, std, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.log_normal_(self_, mean, std, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'log_normal', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1259,7 +1349,10 @@ def exponential_(self, lambd, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.exponential_(self_, lambd, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.exponential_(self_, lambd, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'exponential', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1311,7 +1404,10 @@ def geometric_(self, p, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.geometric_(self_, p, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.geometric_(self_, p, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'geometric', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1363,7 +1459,10 @@ def normal_(self, mean, std, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_random_operators.normal_(self_, mean, std, None if generator is None else generator._stream)
+        try:
+            kernels_random_operators.normal_(self_, mean, std, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'normal', self_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1397,7 +1496,10 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
     else:
         if out is not None:
             return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
-        result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'multinomial', self_, num_samples=num_samples) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1431,7 +1533,10 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     else:
         if out is not None:
             return write_out(normal_Tensor_float, (mean, std, generator), out)
-        result_ = kernels_random_operators.normal(mean_, std, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.normal(mean_, std, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'normal', mean_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1490,7 +1595,10 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     else:
         if out is not None:
             return write_out(normal_float_Tensor, (mean, std, generator), out)
-        result_ = kernels_random_operators.normal(mean, std_, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.normal(mean, std_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'normal', std_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1550,7 +1658,10 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
     else:
         if out is not None:
             return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
-        result_ = kernels_random_operators.normal(mean_, std_, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.normal(mean_, std_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'normal', mean_, std_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1572,7 +1683,10 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         mean_t = tangent_of(mean)
         std_t = tangent_of(std)
@@ -1608,7 +1722,10 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_random_operators.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_random_operators.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'normal', size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1642,7 +1759,10 @@ def poisson(input, generator):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_random_operators.poisson(self_, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.poisson(self_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'poisson', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1706,7 +1826,10 @@ def native_dropout(input, p, train):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_random_operators.native_dropout(input_, p, train)
+        try:
+            result0_, result1_ = kernels_random_operators.native_dropout(input_, p, train)
+        except Exception as error:
+            raise refusal(error, 'native_dropout', input_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -1771,7 +1894,10 @@ def native_dropout_backward(grad_output, mask, scale):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_random_operators.native_dropout_backward(grad_output_, mask_, scale)
+        try:
+            result_ = kernels_random_operators.native_dropout_backward(grad_output_, mask_, scale)
+        except Exception as error:
+            raise refusal(error, 'native_dropout_backward', grad_output_, mask_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1794,7 +1920,10 @@ def native_dropout_backward(grad_output, mask, scale):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2059,7 +2188,10 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
+        try:
+            result_ = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'rrelu_with_noise', self_, noise_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2144,7 +2276,11 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
+        try:
+            changed = kernels_random_operators.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'rrelu_with_noise', self_, noise_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2186,7 +2322,10 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_random_operators.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
+        try:
+            result_ = kernels_random_operators.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
+        except Exception as error:
+            raise refusal(error, 'rrelu_with_noise_backward', grad_output_, self_, noise_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2214,7 +2353,10 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:

@@ -19,17 +19,17 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, sums as kernels_reduction_sums
 from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
-from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
+from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
     AmaxBackward0,
     AminBackward0,
@@ -61,6 +61,7 @@ from gradloom.generated.functions.reduction import (
     NormBackward1,
     NormBackward2,
     NormBackward3,
+    PdistBackward0,
     ProdBackward0,
     ProdBackward1,
     RenormBackward0,
@@ -111,8 +112,11 @@ def sum(input, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sum, (input, dtype), out, "shared")
-        result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
+            return write_out(sum, (input, dtype), out, "computed shared")
+        try:
+            result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'sum', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -134,6 +138,8 @@ def sum(input, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -170,8 +176,11 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "shared")
-        result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+            return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "computed shared")
+        try:
+            result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'sum', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -195,6 +204,8 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -232,7 +243,10 @@ def mean(input, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(mean, (input, dtype), out, "shared")
-        result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'mean', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -255,6 +269,8 @@ def mean(input, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -292,7 +308,10 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
-        result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'mean', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -317,6 +336,8 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -353,8 +374,11 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nansum, (input, dim, keepdim, dtype), out, "shared")
-        result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+            return write_out(nansum, (input, dim, keepdim, dtype), out, "computed shared")
+        try:
+            result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'nansum', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -378,6 +402,8 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -413,7 +439,7 @@ def prod(input, dtype, *, out=None):
     ∂L/∂x = prod_backward(g, x, z)
     dz = prod_jvp(x, dx, z)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays right in higher derivatives.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k, whose higher derivatives are right, too.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward0, from the entry prod of derivatives.yaml.
@@ -430,8 +456,11 @@ def prod(input, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(prod, (input, dtype), out, "shared")
-        result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
+            return write_out(prod, (input, dtype), out, "computed shared")
+        try:
+            result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'prod', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -453,6 +482,8 @@ def prod(input, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -476,7 +507,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     ∂L/∂x = prod_backward(g, x, z, dim, keepdim)
     dz = prod_jvp(x, dx, z, dim, keepdim)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays right in higher derivatives.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k, whose higher derivatives are right, too.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward1, from the entry prod.dim_int of derivatives.yaml.
@@ -493,8 +524,11 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "shared")
-        result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+            return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "computed shared")
+        try:
+            result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'prod', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -518,6 +552,8 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -571,7 +607,10 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
-        result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
+        try:
+            result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
+        except Exception as error:
+            raise refusal(error, 'std', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -657,7 +696,10 @@ def std_mean_correction(input, dim, correction, keepdim):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_reduction_sums.std_mean(self_, dim, correction, keepdim)
+        try:
+            result0_, result1_ = kernels_reduction_sums.std_mean(self_, dim, correction, keepdim)
+        except Exception as error:
+            raise refusal(error, 'std_mean', self_, dim=dim) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -745,7 +787,10 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
-        result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
+        try:
+            result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
+        except Exception as error:
+            raise refusal(error, 'var', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -830,7 +875,10 @@ def var_mean_correction(input, dim, correction, keepdim):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_reduction_sums.var_mean(self_, dim, correction, keepdim)
+        try:
+            result0_, result1_ = kernels_reduction_sums.var_mean(self_, dim, correction, keepdim)
+        except Exception as error:
+            raise refusal(error, 'var_mean', self_, dim=dim) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -903,7 +951,10 @@ def amax(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'amax', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -965,7 +1016,10 @@ def amin(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'amin', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1029,7 +1083,10 @@ def aminmax(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
-        min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
+        try:
+            min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'aminmax', self_, dim=dim) from None
         min = None if min_ is None else ops.wrap(min_)
         max = None if max_ is None else ops.wrap(max_)
     if flags == GRAD_OFF:
@@ -1076,7 +1133,7 @@ def max(input, *, out=None):
     ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+    evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MaxBackward1, from the entry max of derivatives.yaml.
     """
@@ -1093,7 +1150,10 @@ def max(input, *, out=None):
     else:
         if out is not None:
             return write_out(max, (input,), out, "shared")
-        result_ = kernels_reduction_extrema.max(self_)
+        try:
+            result_ = kernels_reduction_extrema.max(self_)
+        except Exception as error:
+            raise refusal(error, 'max', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1137,7 +1197,7 @@ def max_dim(input, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     MaxBackward0, from the entry max.dim of derivatives.yaml.
     """
@@ -1155,7 +1215,10 @@ def max_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'max', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -1196,7 +1259,7 @@ def min(input, *, out=None):
     ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+    evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MinBackward1, from the entry min of derivatives.yaml.
     """
@@ -1213,7 +1276,10 @@ def min(input, *, out=None):
     else:
         if out is not None:
             return write_out(min, (input,), out, "shared")
-        result_ = kernels_reduction_extrema.min(self_)
+        try:
+            result_ = kernels_reduction_extrema.min(self_)
+        except Exception as error:
+            raise refusal(error, 'min', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1257,7 +1323,7 @@ def min_dim(input, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     MinBackward0, from the entry min.dim of derivatives.yaml.
     """
@@ -1275,7 +1341,10 @@ def min_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'min', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -1328,7 +1397,10 @@ def argmax(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'argmax', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1358,7 +1430,10 @@ def argmin(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'argmin', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1388,7 +1463,10 @@ def all(input, *, out=None):
     else:
         if out is not None:
             return write_out(all, (input,), out, "shared")
-        result_ = kernels_reduction_counting.all(self_)
+        try:
+            result_ = kernels_reduction_counting.all(self_)
+        except Exception as error:
+            raise refusal(error, 'all', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1418,7 +1496,10 @@ def all_dims(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(all_dims, (input, dim, keepdim), out, "shared")
-        result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'all', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1448,7 +1529,10 @@ def all_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(all_dim, (input, dim, keepdim), out, "shared")
-        result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'all', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1478,7 +1562,10 @@ def any(input, *, out=None):
     else:
         if out is not None:
             return write_out(any, (input,), out, "shared")
-        result_ = kernels_reduction_counting.any(self_)
+        try:
+            result_ = kernels_reduction_counting.any(self_)
+        except Exception as error:
+            raise refusal(error, 'any', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1508,7 +1595,10 @@ def any_dims(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(any_dims, (input, dim, keepdim), out, "shared")
-        result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'any', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1538,7 +1628,10 @@ def any_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(any_dim, (input, dim, keepdim), out, "shared")
-        result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'any', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1568,7 +1661,43 @@ def count_nonzero(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
-        result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        try:
+            result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'count_nonzero', self_, dim=dim) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hash_tensor(input, dim, keepdim, mode, *, out=None):
+    """hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor
+
+    Its result never requires a gradient.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(hash_tensor, (input, dim, keepdim, mode), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(hash_tensor, (input, dim, keepdim, mode), out, "same_dtype shared")
+        try:
+            result_ = kernels_reduction_counting.hash_tensor(self_, dim, keepdim, mode)
+        except Exception as error:
+            raise refusal(error, 'hash_tensor', self_, dim=dim, mode=mode) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1598,7 +1727,10 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
-        result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        try:
+            result_ = kernels_reduction_counting.count_nonzero(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'count_nonzero', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1616,7 +1748,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     ∂L/∂x = norm_backward(g, x, p, z)
     dz = 0 if p = 0, else Σ Re(norm_backward(1, x, p, z, None, False)* · dx)
     where x = self, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     NormBackward2, from the entry norm.ScalarOpt_dtype of derivatives.yaml.
     """
@@ -1633,7 +1765,10 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'norm', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1657,6 +1792,8 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1680,7 +1817,7 @@ def norm_Scalar(input, p, *, out=None):
     ∂L/∂x = norm_backward(g, x, p, z)
     dz = 0 if p = 0, else Σ Re(norm_backward(1, x, p, z, None, False)* · dx)
     where x = self, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     NormBackward0, from the entry norm.Scalar of derivatives.yaml.
     """
@@ -1697,7 +1834,10 @@ def norm_Scalar(input, p, *, out=None):
     else:
         if out is not None:
             return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.norm(self_, p)
+        try:
+            result_ = kernels_reduction_norms.norm(self_, p)
+        except Exception as error:
+            raise refusal(error, 'norm', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1742,7 +1882,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     ∂L/∂x = norm_backward(g, x, p, z, dim, keepdim)
     dz = 0 if p = 0, else Σ_dim Re(norm_backward(1, x, p, z, dim, keepdim)* · dx)
     where x = self, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     NormBackward3, from the entry norm.ScalarOpt_dim_dtype of derivatives.yaml.
     """
@@ -1759,7 +1899,10 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'norm', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1785,6 +1928,8 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1808,7 +1953,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     ∂L/∂x = norm_backward(g, x, p, z, dim, keepdim)
     dz = 0 if p = 0, else Σ_dim Re(norm_backward(1, x, p, z, dim, keepdim)* · dx)
     where x = self, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     NormBackward1, from the entry norm.ScalarOpt_dim of derivatives.yaml.
     """
@@ -1825,7 +1970,10 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
+        try:
+            result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'norm', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1885,7 +2033,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     ∂L/∂x = norm_backward(g, x, ord, z, dim, keepdim)
     dz = 0 if ord = 0, else Σ_dim Re(norm_backward(1, x, ord, z, dim, keepdim)* · dx)
     where x = self, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     LinalgVectorNormBackward0, from the entry linalg_vector_norm of derivatives.yaml.
     """
@@ -1902,7 +2050,10 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'linalg_vector_norm', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1928,6 +2079,8 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1969,7 +2122,10 @@ def logsumexp(input, dim, keepdim, *, out=None):
             return write_out(logsumexp, (input, dim, keepdim), out, "shared")
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        result_ = kernels_reduction_sums.logsumexp(self_, dim, keepdim)
+        try:
+            result_ = kernels_reduction_sums.logsumexp(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'logsumexp', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2043,8 +2199,11 @@ def cumsum(input, dim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cumsum, (input, dim, dtype), out)
-        result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
+            return write_out(cumsum, (input, dim, dtype), out, "computed")
+        try:
+            result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'cumsum', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2067,6 +2226,8 @@ def cumsum(input, dim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2082,44 +2243,47 @@ def cumsum(input, dim, dtype, *, out=None):
     return result
 
 
-def cumsum_(input, dim, dtype):
+def cumsum_(self, dim, dtype):
     """cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
 
     cumsum, written into self; see there for the derivative.
     """
     try:
-        self_ = input._operand
+        self_ = self._operand
         flags = state.flags
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
-            return intercept(cumsum_, (input, dim, dtype))
+            return intercept(cumsum_, (self, dim, dtype))
         call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, ())
-        edge_self = input._edge or gradient_edge(input)
+        if self._edge is None:
+            check_inplace(self, ())
+        edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
     if records:
         fn = new(CumsumBackward0)
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self_scalar_type = input.dtype
+        fn.saved_self_scalar_type = self.dtype
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:
-        self_t = tangent_to_write(input)
+        self_t = tangent_to_write(self)
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy))
-    bump_version(input)
+        try:
+            kernels_reduction_running.cumsum_(self_, dim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'cumsum', self_, dim=dim) from None
+    bump_version(self)
     if records:
-        rebase_history(input, fn)
+        rebase_history(self, fn)
     if flags and flags & FORWARD_AD:
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2128,8 +2292,8 @@ def cumsum_(input, dim, dtype):
                 result_tangent = ops.cumsum(self_t, dim, dtype=dtype)
             finally:
                 state.flags |= FORWARD_AD
-            update_tangent(input, result_tangent)
-    return input
+            update_tangent(self, result_tangent)
+    return self
 
 
 def cumprod(input, dim, dtype, *, out=None):
@@ -2155,8 +2319,11 @@ def cumprod(input, dim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cumprod, (input, dim, dtype), out)
-        result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
+            return write_out(cumprod, (input, dim, dtype), out, "computed")
+        try:
+            result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'cumprod', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2179,6 +2346,8 @@ def cumprod(input, dim, dtype, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2196,58 +2365,61 @@ def cumprod(input, dim, dtype, *, out=None):
     return result
 
 
-def cumprod_(input, dim, dtype):
+def cumprod_(self, dim, dtype):
     """cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
 
     cumprod, written into self; see there for the derivative.
     """
     try:
-        self_ = input._operand
+        self_ = self._operand
         flags = state.flags
     except AttributeError:
         flags = INTERCEPT
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
-            return intercept(cumprod_, (input, dim, dtype))
+            return intercept(cumprod_, (self, dim, dtype))
         call = take_kernel()
     records = False
     if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, ())
-        edge_self = input._edge or gradient_edge(input)
+        if self._edge is None:
+            check_inplace(self, ())
+        edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
     if records:
         fn = new(CumprodBackward0)
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self = save(ops.clone(input))
+        fn.saved_self = save(ops.clone(self))
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:
-        self_t = tangent_to_write(input)
+        self_t = tangent_to_write(self)
         state.flags &= ~FORWARD_AD
-        self_p = ops.clone(input)
+        self_p = ops.clone(self)
         state.flags |= FORWARD_AD
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy))
-    bump_version(input)
+        try:
+            kernels_reduction_running.cumprod_(self_, dim, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'cumprod', self_, dim=dim) from None
+    bump_version(self)
     if records:
-        rebase_history(input, fn)
-        fn.saved_result = SavedVariable(input, 0)
+        rebase_history(self, fn)
+        fn.saved_result = SavedVariable(self, 0)
     if flags and flags & FORWARD_AD:
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
                 # result: cumprod_jvp(self_t.to(result.scalar_type()), self_p.to(result.scalar_type()), dim, result)
-                result_tangent = cumprod_jvp(self_t.to(input.dtype), self_p.to(input.dtype), dim, input)
+                result_tangent = cumprod_jvp(self_t.to(self.dtype), self_p.to(self.dtype), dim, self)
             finally:
                 state.flags |= FORWARD_AD
-            update_tangent(input, result_tangent)
-    return input
+            update_tangent(self, result_tangent)
+    return self
 
 
 def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
@@ -2277,7 +2449,10 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(cummax, (input, dim), out, "same_dtype shared")
-        values_, indices_ = kernels_reduction_running.cummax(self_, dim)
+        try:
+            values_, indices_ = kernels_reduction_running.cummax(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'cummax', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2344,7 +2519,10 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(cummin, (input, dim), out, "same_dtype shared")
-        values_, indices_ = kernels_reduction_running.cummin(self_, dim)
+        try:
+            values_, indices_ = kernels_reduction_running.cummin(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'cummin', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2390,7 +2568,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     ∂L/∂x = logcumsumexp_backward(g, x, z, dim)
     dz = logcumsumexp_jvp(x, dx, z, dim)
     where x = self, z = result, g = ∂L/∂z
-    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1). Every exponent is negative, since y rises.
+    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1). No exponent is positive, since y increases.
     logcumsumexp_jvp: dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1).
 
     LogcumsumexpBackward0, from the entry logcumsumexp of derivatives.yaml.
@@ -2412,7 +2590,10 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(logcumsumexp, (input, dim), out, "same_dtype")
-        result_ = kernels_reduction_running.logcumsumexp(self_, dim)
+        try:
+            result_ = kernels_reduction_running.logcumsumexp(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'logcumsumexp', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2463,7 +2644,7 @@ def median(input, *, out=None):
     ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+    evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MedianBackward0, from the entry median of derivatives.yaml.
     """
@@ -2480,7 +2661,10 @@ def median(input, *, out=None):
     else:
         if out is not None:
             return write_out(median, (input,), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.median(self_)
+        try:
+            result_ = kernels_reduction_extrema.median(self_)
+        except Exception as error:
+            raise refusal(error, 'median', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2524,7 +2708,7 @@ def median_dim(input, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     MedianBackward1, from the entry median.dim of derivatives.yaml.
     """
@@ -2542,7 +2726,10 @@ def median_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'median', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2583,7 +2770,7 @@ def nanmedian(input, *, out=None):
     ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+    evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     NanmedianBackward0, from the entry nanmedian of derivatives.yaml.
     """
@@ -2600,7 +2787,10 @@ def nanmedian(input, *, out=None):
     else:
         if out is not None:
             return write_out(nanmedian, (input,), out, "same_dtype shared")
-        result_ = kernels_reduction_extrema.nanmedian(self_)
+        try:
+            result_ = kernels_reduction_extrema.nanmedian(self_)
+        except Exception as error:
+            raise refusal(error, 'nanmedian', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2644,7 +2834,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     NanmedianBackward1, from the entry nanmedian.dim of derivatives.yaml.
     """
@@ -2662,7 +2852,10 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'nanmedian', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2703,7 +2896,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     KthvalueBackward0, from the entry kthvalue of derivatives.yaml.
     """
@@ -2721,7 +2914,10 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'kthvalue', self_, k=k, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2762,7 +2958,7 @@ def mode(input, dim, keepdim, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     ModeBackward0, from the entry mode of derivatives.yaml.
     """
@@ -2780,7 +2976,10 @@ def mode(input, dim, keepdim, *, out=None):
     else:
         if out is not None:
             return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
-        values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
+        try:
+            values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
+        except Exception as error:
+            raise refusal(error, 'mode', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -2874,7 +3073,7 @@ def dist(input, other, p=2, *, out=None):
     ∂L/∂y = norm_backward(−g, x − y, p, z)
     dz = 0 if p = 0, else Σ Re(norm_backward(1, x − y, p, z, None, False)* · (dx − dy))
     where x = self, y = other, z = result, g = ∂L/∂z
-    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the gradient is distributed evenly among the elements of greatest (least) magnitude.
 
     DistBackward0, from the entry dist of derivatives.yaml.
     """
@@ -2896,8 +3095,11 @@ def dist(input, other, p=2, *, out=None):
         if out is not None:
             return write_out(dist, (input, other, p), out)
         if self_.dtype is not other_.dtype:
-            self_, other_ = promote((input, other,), ())
-        result_ = kernels_reduction_norms.dist(self_, other_, p)
+            self_, other_ = promote_numbers((input, other,), ())
+        try:
+            result_ = kernels_reduction_norms.dist(self_, other_, p)
+        except Exception as error:
+            raise refusal(error, 'dist', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2975,6 +3177,107 @@ _CDIST = GuardedOverload("cdist", ((
 ),), composite_reduction_statistics.cdist)
 
 
+def pdist(input, p=2):
+    """pdist(Tensor self, float p=2) -> Tensor
+
+    Made of other operators by composite.reduction.pdist, and differentiable through them.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PDIST(input, p)
+    if p.__class__ is not float:
+        return _PDIST(input, p)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(pdist, (input, p), None, composite_reduction_statistics.pdist)
+    return composite_reduction_statistics.pdist(input, p)
+
+
+_PDIST = GuardedOverload("pdist", ((
+    (('self', 'Tensor'), ('p', 'float', 2)),
+    pdist,
+),), composite_reduction_statistics.pdist)
+
+
+def _pdist_forward(input, p=2, *, out=None):
+    """_pdist_forward(Tensor self, float p=2) -> Tensor
+
+    ∂L/∂x = pdist_backward(g, x, p, z)
+    dz = pdist_jvp(x, dx, p, z)
+    where x = self, z = result, g = ∂L/∂z
+    pdist_backward: the gradient of the distances of all pairs of rows: that of the norm of x_i - x_j, added to row i and subtracted from row j.
+    pdist_jvp: the tangent of the norm of all differences x_i - x_j.
+
+    PdistBackward0, from the entry _pdist_forward of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __PDIST_FORWARD(input, p, out=out)
+    if p.__class__ is not float:
+        return __PDIST_FORWARD(input, p, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_pdist_forward, (input, p), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_pdist_forward, (input, p), out, "same_dtype shared")
+        try:
+            result_ = kernels_reduction_norms.pdist(self_, p)
+        except Exception as error:
+            raise refusal(error, '_pdist_forward', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PdistBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: pdist_jvp(self_p, self_t, p, result)
+                result_tangent = pdist_jvp(self_p, self_t, p, result)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__PDIST_FORWARD = GuardedOverload("_pdist_forward", ((
+    (('self', 'Tensor'), ('p', 'float', 2), '*', ('out', 'Tensor?', None)),
+    _pdist_forward,
+),))
+
+
 def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor
 
@@ -2982,8 +3285,8 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     ∂L/∂x₂ = cdist_backward(gᵀ, x₂, x₁, p, zᵀ)
     dz = cdist_jvp(x₁, dx₁, x₂, dx₂, p, z)
     where z = result, g = ∂L/∂z
-    cdist_backward: The gradient of the distances between rows with respect to `x1`: that of the norm of the differences.
-    cdist_jvp: The tangent of the norm of all differences.
+    cdist_backward: the gradient of the distances between rows for `x1`: that of the norm of the differences.
+    cdist_jvp: the tangent of the norm of all differences.
 
     CdistBackward0, from the entry _cdist_forward of derivatives.yaml.
     """
@@ -3004,7 +3307,10 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     else:
         if out is not None:
             return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
+        try:
+            result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
+        except Exception as error:
+            raise refusal(error, '_cdist_forward', x1_, x2_, compute_mode=compute_mode) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3082,7 +3388,10 @@ def _euclidean_dist(x1, x2, *, out=None):
     else:
         if out is not None:
             return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
-        result_ = kernels_reduction_norms.euclidean(x1_, x2_)
+        try:
+            result_ = kernels_reduction_norms.euclidean(x1_, x2_)
+        except Exception as error:
+            raise refusal(error, '_euclidean_dist', x1_, x2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3140,7 +3449,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     ∂L/∂x = renorm_backward(g, x, p, dim, maxnorm)
     dz = renorm_jvp(x, dx, p, dim, maxnorm)
     where x = self, z = result, g = ∂L/∂z
-    renorm_backward: y = s(|x|) x with s(n) = maxnorm / n above maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx.
+    renorm_backward: With y = s(|x|) x and s(n) = maxnorm / n for n > maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx.
     renorm_jvp: dy = s dx + s'(|x|) d|x| x.
 
     RenormBackward0, from the entry renorm of derivatives.yaml.
@@ -3162,7 +3471,10 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
-        result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
+        try:
+            result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
+        except Exception as error:
+            raise refusal(error, 'renorm', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3251,7 +3563,11 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_reduction_norms.renorm(self_, p, dim, maxnorm))
+        try:
+            changed = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
+        except Exception as error:
+            raise refusal(error, 'renorm', self_, dim=dim) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3276,7 +3592,7 @@ _RENORM_ = GuardedOverload("renorm_", ((
 def trace(input, *, out=None):
     """trace(Tensor self) -> Tensor
 
-    ∂L/∂x = eye(shape(x)[0], shape(x)[1], dtype = dtype(g)) · g
+    ∂L/∂x = g if eye(shape(x)[0], shape(x)[1], dtype = dtype(g)) ≠ 0, else 0
     dz = trace(dx)
     where x = self, z = result, g = ∂L/∂z
 
@@ -3297,7 +3613,10 @@ def trace(input, *, out=None):
     else:
         if out is not None:
             return write_out(trace, (input,), out, "same_dtype shared")
-        result_ = kernels_reduction_sums.trace(self_)
+        try:
+            result_ = kernels_reduction_sums.trace(self_)
+        except Exception as error:
+            raise refusal(error, 'trace', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3440,7 +3759,10 @@ def bincount(input, weights=None, minlength=0, *, out=None):
     else:
         if out is not None:
             return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
-        result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
+        try:
+            result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
+        except Exception as error:
+            raise refusal(error, 'bincount', self_, weights_, minlength=minlength) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3484,7 +3806,10 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     else:
         if out is not None:
             return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
-        result_ = kernels_reduction_counting.histc(self_, bins, min, max)
+        try:
+            result_ = kernels_reduction_counting.histc(self_, bins, min, max)
+        except Exception as error:
+            raise refusal(error, 'histc', self_, bins=bins) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3649,7 +3974,10 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     else:
         if out is not None:
             return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
-        hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
+        try:
+            hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
+        except Exception as error:
+            raise refusal(error, 'histogram', self_, bins_, weight_) from None
         hist = None if hist_ is None else ops.wrap(hist_)
         bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
@@ -3680,7 +4008,10 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     else:
         if out is not None:
             return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
-        hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
+        try:
+            hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
+        except Exception as error:
+            raise refusal(error, 'histogram', self_, weight_, bins=bins) from None
         hist = None if hist_ is None else ops.wrap(hist_)
         bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
     if not flags & GRAD_OFF:
@@ -3745,7 +4076,10 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_reduction_extrema.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
+        try:
+            result_ = kernels_reduction_extrema.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
+        except Exception as error:
+            raise refusal(error, 'value_selecting_reduction_backward', grad_, indices_, dim=dim, sizes=sizes) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

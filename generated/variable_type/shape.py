@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.shape import copies as kernels_shape_copies, joins as kernels_shape_joins, views as kernels_shape_views
 from gradloom.composite.shape import joins as composite_shape_joins, memory as composite_shape_memory, parts as composite_shape_parts, reshapes as composite_shape_reshapes
@@ -179,7 +179,10 @@ def detach_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(detach_copy, (input,), out, "same_dtype shared")
-        result_ = self_.copy()
+        try:
+            result_ = self_.copy()
+        except Exception as error:
+            raise refusal(error, 'detach_copy', self_) from None
         result_ = default_float(asarray(result_), self_)
         result = new(Tensor)
         result._array = result_
@@ -222,7 +225,10 @@ def clone(input, memory_format, *, out=None):
     else:
         if out is not None:
             return write_out(clone, (input, memory_format), out, "same_dtype shared")
-        result_ = kernels_shape_copies.clone(self_, memory_format)
+        try:
+            result_ = kernels_shape_copies.clone(self_, memory_format)
+        except Exception as error:
+            raise refusal(error, 'clone', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -302,7 +308,10 @@ def copy_(self, src, non_blocking=False):
     if flags and flags & REDISPATCH:
         call()
     else:
-        kernels_shape_copies.copy_(self_, src_)
+        try:
+            kernels_shape_copies.copy_(self_, src_)
+        except Exception as error:
+            raise refusal(error, 'copy', self_, src_) from None
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -363,7 +372,10 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             check_device(device)
         if layout is not None:
             check_layout(layout)
-        result_ = kernels_shape_copies.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
+        try:
+            result_ = kernels_shape_copies.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
+        except Exception as error:
+            raise refusal(error, '_to_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -400,14 +412,14 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     return result
 
 
-def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad=False):
+def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
     """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 
     Made of other operators by composite.shape.to_dtype_layout, and differentiable through them.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad), None, composite_shape_memory.to_dtype_layout)
+        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format), None, composite_shape_memory.to_dtype_layout)
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -508,7 +520,10 @@ def alias(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.alias(self_)
+        try:
+            result_ = kernels_shape_views.alias(self_)
+        except Exception as error:
+            raise refusal(error, 'alias', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -571,7 +586,10 @@ def alias_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(alias_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_shape_views.alias(self_).copy()
+        try:
+            result_ = kernels_shape_views.alias(self_).copy()
+        except Exception as error:
+            raise refusal(error, 'alias_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -632,7 +650,10 @@ def view(self, size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.view(self_, size)
+        try:
+            result_ = kernels_shape_views.view(self_, size)
+        except Exception as error:
+            raise refusal(error, 'view', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -688,7 +709,10 @@ def view_copy(input, size, *, out=None):
     else:
         if out is not None:
             return write_out(view_copy, (input, size), out, "same_dtype shared")
-        result_ = kernels_shape_views.view(self_, size).copy()
+        try:
+            result_ = kernels_shape_views.view(self_, size).copy()
+        except Exception as error:
+            raise refusal(error, 'view_copy', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -740,7 +764,10 @@ def view_dtype(self, dtype):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy)
+        try:
+            result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy)
+        except Exception as error:
+            raise refusal(error, 'view', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -770,7 +797,10 @@ def view_copy_dtype(input, dtype, *, out=None):
     else:
         if out is not None:
             return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
-        result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
+        try:
+            result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
+        except Exception as error:
+            raise refusal(error, 'view_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -802,7 +832,10 @@ def _unsafe_view(input, size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.view(self_, size)
+        try:
+            result_ = kernels_shape_views.view(self_, size)
+        except Exception as error:
+            raise refusal(error, '_unsafe_view', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -858,7 +891,10 @@ def _reshape_alias(input, size, stride):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.reshape_alias(self_, size, stride)
+        try:
+            result_ = kernels_shape_views.reshape_alias(self_, size, stride)
+        except Exception as error:
+            raise refusal(error, '_reshape_alias', self_, size=size, stride=stride) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1028,7 +1064,10 @@ def expand(self, size, implicit):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.expand(self_, size, implicit)
+        try:
+            result_ = kernels_shape_views.expand(self_, size, implicit)
+        except Exception as error:
+            raise refusal(error, 'expand', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1084,7 +1123,10 @@ def expand_copy(input, size, implicit, *, out=None):
     else:
         if out is not None:
             return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
-        result_ = kernels_shape_views.expand(self_, size, implicit).copy()
+        try:
+            result_ = kernels_shape_views.expand(self_, size, implicit).copy()
+        except Exception as error:
+            raise refusal(error, 'expand_copy', self_, size=size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1182,7 +1224,7 @@ def permute(input, dims):
     ∂L/∂x = permute_backward(g, dims)
     dz = permute(dx, dims)
     where x = self, z = result, g = ∂L/∂z
-    permute_backward: The gradient of a permutation: permuted by its inverse.
+    permute_backward: the gradient of a permutation: `grad` permuted by the inverse.
 
     PermuteBackward0, from the entry permute of derivatives.yaml.
     """
@@ -1197,7 +1239,10 @@ def permute(input, dims):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.permute(self_, dims)
+        try:
+            result_ = kernels_shape_views.permute(self_, dims)
+        except Exception as error:
+            raise refusal(error, 'permute', self_, dims=dims) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1237,7 +1282,7 @@ def permute_copy(input, dims, *, out=None):
     ∂L/∂x = permute_backward(g, dims)
     dz = permute_copy(dx, dims)
     where x = self, z = result, g = ∂L/∂z
-    permute_backward: The gradient of a permutation: permuted by its inverse.
+    permute_backward: the gradient of a permutation: `grad` permuted by the inverse.
 
     PermuteBackward0_copy, from the entry permute of derivatives.yaml.
     """
@@ -1254,7 +1299,10 @@ def permute_copy(input, dims, *, out=None):
     else:
         if out is not None:
             return write_out(permute_copy, (input, dims), out, "same_dtype shared")
-        result_ = kernels_shape_views.permute(self_, dims).copy()
+        try:
+            result_ = kernels_shape_views.permute(self_, dims).copy()
+        except Exception as error:
+            raise refusal(error, 'permute_copy', self_, dims=dims) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1314,7 +1362,10 @@ def transpose(input, dim0, dim1):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.transpose(self_, dim0, dim1)
+        try:
+            result_ = kernels_shape_views.transpose(self_, dim0, dim1)
+        except Exception as error:
+            raise refusal(error, 'transpose', self_, dim0=dim0, dim1=dim1) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1381,7 +1432,10 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     else:
         if out is not None:
             return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
-        result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
+        try:
+            result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
+        except Exception as error:
+            raise refusal(error, 'transpose_copy', self_, dim0=dim0, dim1=dim1) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1466,7 +1520,10 @@ def transpose_(self, dim0, dim1):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.transpose(self_, dim0, dim1)
+        try:
+            self._array = kernels_shape_views.transpose(self_, dim0, dim1)
+        except Exception as error:
+            raise refusal(error, 'transpose', self_, dim0=dim0, dim1=dim1) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -1510,7 +1567,10 @@ def t(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.t(self_)
+        try:
+            result_ = kernels_shape_views.t(self_)
+        except Exception as error:
+            raise refusal(error, 't', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1573,7 +1633,10 @@ def t_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(t_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_shape_views.t(self_).copy()
+        try:
+            result_ = kernels_shape_views.t(self_).copy()
+        except Exception as error:
+            raise refusal(error, 't_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1652,7 +1715,10 @@ def t_(self):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.t_in_place(self_)
+        try:
+            self._array = kernels_shape_views.t_in_place(self_)
+        except Exception as error:
+            raise refusal(error, 't', self_) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -1939,7 +2005,7 @@ def squeeze(input):
     ∂L/∂x = unsqueeze_to(g, shape(x))
     dz = squeeze(dx)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward0, from the entry squeeze of derivatives.yaml.
     """
@@ -1954,7 +2020,10 @@ def squeeze(input):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.squeeze(self_)
+        try:
+            result_ = kernels_shape_views.squeeze(self_)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1994,7 +2063,7 @@ def squeeze_copy(input, *, out=None):
     ∂L/∂x = unsqueeze_to(g, shape(x))
     dz = squeeze_copy(dx)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward0_copy, from the entry squeeze of derivatives.yaml.
     """
@@ -2011,7 +2080,10 @@ def squeeze_copy(input, *, out=None):
     else:
         if out is not None:
             return write_out(squeeze_copy, (input,), out, "same_dtype shared")
-        result_ = kernels_shape_views.squeeze(self_).copy()
+        try:
+            result_ = kernels_shape_views.squeeze(self_).copy()
+        except Exception as error:
+            raise refusal(error, 'squeeze_copy', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2053,7 +2125,7 @@ def squeeze_dim(input, dim):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward1, from the entry squeeze.dim of derivatives.yaml.
     """
@@ -2068,7 +2140,10 @@ def squeeze_dim(input, dim):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.squeeze_dim(self_, dim)
+        try:
+            result_ = kernels_shape_views.squeeze_dim(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2109,7 +2184,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze_copy(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward1_copy, from the entry squeeze.dim of derivatives.yaml.
     """
@@ -2126,7 +2201,10 @@ def squeeze_copy_dim(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
-        result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
+        try:
+            result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
+        except Exception as error:
+            raise refusal(error, 'squeeze_copy', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2169,7 +2247,7 @@ def squeeze_dims(input, dim):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward2, from the entry squeeze.dims of derivatives.yaml.
     """
@@ -2184,7 +2262,10 @@ def squeeze_dims(input, dim):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.squeeze_dims(self_, dim)
+        try:
+            result_ = kernels_shape_views.squeeze_dims(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2225,7 +2306,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze_copy(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward2_copy, from the entry squeeze.dims of derivatives.yaml.
     """
@@ -2242,7 +2323,10 @@ def squeeze_copy_dims(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
-        result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
+        try:
+            result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
+        except Exception as error:
+            raise refusal(error, 'squeeze_copy', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2285,7 +2369,7 @@ def squeeze_(self):
     ∂L/∂x = unsqueeze_to(g, shape(x))
     dz = squeeze(dx)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward3, from the entry squeeze_ of derivatives.yaml.
     """
@@ -2317,7 +2401,10 @@ def squeeze_(self):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.squeeze(self_)
+        try:
+            self._array = kernels_shape_views.squeeze(self_)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2339,7 +2426,7 @@ def squeeze__dim(self, dim):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward4, from the entry squeeze_.dim of derivatives.yaml.
     """
@@ -2372,7 +2459,10 @@ def squeeze__dim(self, dim):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.squeeze_dim(self_, dim)
+        try:
+            self._array = kernels_shape_views.squeeze_dim(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_, dim=dim) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2394,7 +2484,7 @@ def squeeze__dims(self, dim):
     ∂L/∂x = unsqueeze_to(g, shape(x), dim)
     dz = squeeze(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    unsqueeze_to: the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     SqueezeBackward5, from the entry squeeze_.dims of derivatives.yaml.
     """
@@ -2427,7 +2517,10 @@ def squeeze__dims(self, dim):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.squeeze_dims(self_, dim)
+        try:
+            self._array = kernels_shape_views.squeeze_dims(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'squeeze', self_, dim=dim) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2467,7 +2560,10 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.unsqueeze(self_, dim)
+        try:
+            result_ = kernels_shape_views.unsqueeze(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'unsqueeze', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2533,7 +2629,10 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
-        result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
+        try:
+            result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
+        except Exception as error:
+            raise refusal(error, 'unsqueeze_copy', self_, dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2616,7 +2715,10 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
     if flags and flags & REDISPATCH:
         call()
     else:
-        self._array = kernels_shape_views.unsqueeze(self_, dim)
+        try:
+            self._array = kernels_shape_views.unsqueeze(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'unsqueeze', self_, dim=dim) from None
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -2644,8 +2746,8 @@ def as_strided(input, size, stride, storage_offset):
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
     dz = as_strided_tangent(dx, x, size, stride, storage_offset)
     where x = self, z = result, g = ∂L/∂z
-    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
-    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+    as_strided_backward: the gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: the tangent of `as_strided`: a view of the tangent's memory, which is laid out like the primal's.
 
     AsStridedBackward0, from the entry as_strided of derivatives.yaml.
     """
@@ -2660,7 +2762,10 @@ def as_strided(input, size, stride, storage_offset):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        try:
+            result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        except Exception as error:
+            raise refusal(error, 'as_strided', self_, size=size, stride=stride, storage_offset=storage_offset) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2706,8 +2811,8 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
     dz = as_strided_tangent(dx, x, size, stride, storage_offset)
     where x = self, z = result, g = ∂L/∂z
-    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
-    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+    as_strided_backward: the gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: the tangent of `as_strided`: a view of the tangent's memory, which is laid out like the primal's.
 
     AsStridedBackward0_copy, from the entry as_strided of derivatives.yaml.
     """
@@ -2724,7 +2829,10 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     else:
         if out is not None:
             return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
-        result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
+        try:
+            result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
+        except Exception as error:
+            raise refusal(error, 'as_strided_copy', self_, size=size, stride=stride, storage_offset=storage_offset) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2772,8 +2880,8 @@ def as_strided_(input, size, stride, storage_offset):
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
     dz = as_strided_tangent(dx, x, size, stride, storage_offset)
     where x = self, z = result, g = ∂L/∂z
-    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
-    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+    as_strided_backward: the gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: the tangent of `as_strided`: a view of the tangent's memory, which is laid out like the primal's.
 
     AsStridedBackward1, from the entry as_strided_ of derivatives.yaml.
     """
@@ -2813,7 +2921,10 @@ def as_strided_(input, size, stride, storage_offset):
     if flags and flags & REDISPATCH:
         call()
     else:
-        input._array = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        try:
+            input._array = kernels_shape_views.as_strided(self_, size, stride, storage_offset)
+        except Exception as error:
+            raise refusal(error, 'as_strided', self_, size=size, stride=stride, storage_offset=storage_offset) from None
     bump_version(input)
     if records:
         replace_history(input, fn)
@@ -2853,7 +2964,10 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.select(self_, dim, index)
+        try:
+            result_ = kernels_shape_views.select(self_, dim, index)
+        except Exception as error:
+            raise refusal(error, 'select', self_, dim=dim, index=index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2921,7 +3035,10 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     else:
         if out is not None:
             return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
-        result_ = kernels_shape_views.select(self_, dim, index).copy()
+        try:
+            result_ = kernels_shape_views.select(self_, dim, index).copy()
+        except Exception as error:
+            raise refusal(error, 'select_copy', self_, dim=dim, index=index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2987,7 +3104,10 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     else:
         if out is not None:
             return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
-        result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
+        try:
+            result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
+        except Exception as error:
+            raise refusal(error, 'select_backward', grad_output_, input_sizes=input_sizes, dim=dim, index=index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3044,7 +3164,10 @@ def slice_Tensor(input, dim, start, end, step):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.slice(self_, dim, start, end, step)
+        try:
+            result_ = kernels_shape_views.slice(self_, dim, start, end, step)
+        except Exception as error:
+            raise refusal(error, 'slice', self_, dim=dim, start=start, end=end, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3104,7 +3227,10 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     else:
         if out is not None:
             return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
-        result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
+        try:
+            result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
+        except Exception as error:
+            raise refusal(error, 'slice_copy', self_, dim=dim, start=start, end=end, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3166,7 +3292,10 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     else:
         if out is not None:
             return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
-        result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+        try:
+            result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+        except Exception as error:
+            raise refusal(error, 'slice_backward', grad_output_, input_sizes=input_sizes, dim=dim, start=start, end=end, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3233,7 +3362,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     ∂L/∂x = narrow_backward(g, shape(x), dim, start, length)
     dz = narrow_copy(dx, dim, start, length)
     where x = self, z = result, g = ∂L/∂z
-    narrow_backward: The gradient of `narrow_copy`: zeros around it.
+    narrow_backward: the gradient of `narrow_copy`: `grad` padded with zeros.
 
     NarrowCopyBackward0, from the entry narrow_copy of derivatives.yaml.
     """
@@ -3254,7 +3383,10 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     else:
         if out is not None:
             return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
-        result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
+        try:
+            result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
+        except Exception as error:
+            raise refusal(error, 'narrow_copy', self_, dim=dim, start=start, length=length) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3323,7 +3455,10 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2)
+        try:
+            result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2)
+        except Exception as error:
+            raise refusal(error, 'diagonal', self_, offset=offset, dim1=dim1, dim2=dim2) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3392,7 +3527,10 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     else:
         if out is not None:
             return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
-        result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
+        try:
+            result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
+        except Exception as error:
+            raise refusal(error, 'diagonal_copy', self_, offset=offset, dim1=dim1, dim2=dim2) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3470,7 +3608,10 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     else:
         if out is not None:
             return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
-        result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
+        try:
+            result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
+        except Exception as error:
+            raise refusal(error, 'diagonal_backward', grad_output_, input_sizes=input_sizes, offset=offset, dim1=dim1, dim2=dim2) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3560,7 +3701,10 @@ def unfold(self, dimension, size, step):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_views.unfold(self_, dimension, size, step)
+        try:
+            result_ = kernels_shape_views.unfold(self_, dimension, size, step)
+        except Exception as error:
+            raise refusal(error, 'unfold', self_, dimension=dimension, size=size, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3629,7 +3773,10 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     else:
         if out is not None:
             return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
-        result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
+        try:
+            result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
+        except Exception as error:
+            raise refusal(error, 'unfold_copy', self_, dimension=dimension, size=size, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3696,7 +3843,10 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     else:
         if out is not None:
             return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
-        result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
+        try:
+            result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
+        except Exception as error:
+            raise refusal(error, 'unfold_backward', grad_in_, input_sizes=input_sizes, dim=dim, size=size, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3740,7 +3890,7 @@ def unbind_int(input, dim):
     ∂L/∂x = unbind_backward(g, dim)
     dz = unbind(dx, dim)
     where x = self, z = result, g = the gradients of all results
-    unbind_backward: The gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
+    unbind_backward: the gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
 
     UnbindBackward0, from the entry unbind.int of derivatives.yaml.
     """
@@ -3754,7 +3904,11 @@ def unbind_int(input, dim):
             return intercept(unbind_int, (input, dim))
         results = list(take_kernel()())
     else:
-        results = [ops.wrap(r) for r in kernels_shape_views.unbind(self_, dim)]
+        try:
+            results = kernels_shape_views.unbind(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'unbind', self_, dim=dim) from None
+        results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3790,7 +3944,7 @@ def unbind_copy_int(input, dim, *, out=None):
     ∂L/∂x = unbind_backward(g, dim)
     dz = unbind_copy(dx, dim)
     where x = self, z = result, g = the gradients of all results
-    unbind_backward: The gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
+    unbind_backward: the gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
 
     UnbindBackward0_copy, from the entry unbind.int of derivatives.yaml.
     """
@@ -3806,7 +3960,11 @@ def unbind_copy_int(input, dim, *, out=None):
     else:
         if out is not None:
             return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
-        results = [ops.wrap(r.copy()) for r in kernels_shape_views.unbind(self_, dim)]
+        try:
+            results = kernels_shape_views.unbind(self_, dim)
+        except Exception as error:
+            raise refusal(error, 'unbind_copy', self_, dim=dim) from None
+        results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3844,7 +4002,7 @@ def split_Tensor(input, split_size, dim):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
     dz = split(dx, split_size, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     SplitBackward0, from the entry split.Tensor of derivatives.yaml.
     """
@@ -3858,7 +4016,11 @@ def split_Tensor(input, split_size, dim):
             return intercept(split_Tensor, (input, split_size, dim))
         results = list(take_kernel()())
     else:
-        results = [ops.wrap(r) for r in kernels_shape_views.split(self_, split_size, dim)]
+        try:
+            results = kernels_shape_views.split(self_, split_size, dim)
+        except Exception as error:
+            raise refusal(error, 'split', self_, split_size=split_size, dim=dim) from None
+        results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3896,7 +4058,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
     dz = split_copy(dx, split_size, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     SplitBackward0_copy, from the entry split.Tensor of derivatives.yaml.
     """
@@ -3912,7 +4074,11 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     else:
         if out is not None:
             return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
-        results = [ops.wrap(r.copy()) for r in kernels_shape_views.split(self_, split_size, dim)]
+        try:
+            results = kernels_shape_views.split(self_, split_size, dim)
+        except Exception as error:
+            raise refusal(error, 'split_copy', self_, split_size=split_size, dim=dim) from None
+        results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3952,7 +4118,7 @@ def unsafe_split_Tensor(input, split_size, dim):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
     dz = unsafe_split(dx, split_size, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     UnsafeSplitBackward0, from the entry unsafe_split.Tensor of derivatives.yaml.
     """
@@ -3966,7 +4132,11 @@ def unsafe_split_Tensor(input, split_size, dim):
             return intercept(unsafe_split_Tensor, (input, split_size, dim))
         results = list(take_kernel()())
     else:
-        results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split(self_, split_size, dim)]
+        try:
+            results = kernels_shape_views.unsafe_split(self_, split_size, dim)
+        except Exception as error:
+            raise refusal(error, 'unsafe_split', self_, split_size=split_size, dim=dim) from None
+        results = [ops.wrap(r) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -4006,7 +4176,7 @@ def split_with_sizes(input, split_sizes, dim):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
     dz = split_with_sizes(dx, split_sizes, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     SplitWithSizesBackward0, from the entry split_with_sizes of derivatives.yaml.
     """
@@ -4020,7 +4190,11 @@ def split_with_sizes(input, split_sizes, dim):
             return intercept(split_with_sizes, (input, split_sizes, dim))
         results = list(take_kernel()())
     else:
-        results = [ops.wrap(r) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
+        try:
+            results = kernels_shape_views.split_with_sizes(self_, split_sizes, dim)
+        except Exception as error:
+            raise refusal(error, 'split_with_sizes', self_, split_sizes=split_sizes, dim=dim) from None
+        results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -4058,7 +4232,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
     dz = split_with_sizes_copy(dx, split_sizes, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     SplitWithSizesBackward0_copy, from the entry split_with_sizes of derivatives.yaml.
     """
@@ -4074,7 +4248,11 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     else:
         if out is not None:
             return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
-        results = [ops.wrap(r.copy()) for r in kernels_shape_views.split_with_sizes(self_, split_sizes, dim)]
+        try:
+            results = kernels_shape_views.split_with_sizes(self_, split_sizes, dim)
+        except Exception as error:
+            raise refusal(error, 'split_with_sizes_copy', self_, split_sizes=split_sizes, dim=dim) from None
+        results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -4114,7 +4292,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
     dz = unsafe_split_with_sizes(dx, split_sizes, dim)
     where x = self, z = result, g = the gradients of all results
-    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+    split_with_sizes_backward: the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined.
 
     UnsafeSplitWithSizesBackward0, from the entry unsafe_split_with_sizes of derivatives.yaml.
     """
@@ -4128,7 +4306,11 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
             return intercept(unsafe_split_with_sizes, (input, split_sizes, dim))
         results = list(take_kernel()())
     else:
-        results = [ops.wrap(r) for r in kernels_shape_views.unsafe_split_with_sizes(self_, split_sizes, dim)]
+        try:
+            results = kernels_shape_views.unsafe_split_with_sizes(self_, split_sizes, dim)
+        except Exception as error:
+            raise refusal(error, 'unsafe_split_with_sizes', self_, split_sizes=split_sizes, dim=dim) from None
+        results = [ops.wrap(r) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -4321,7 +4503,10 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     else:
         if out is not None:
             return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
-        result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
+        try:
+            result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
+        except Exception as error:
+            raise refusal(error, 'select_scatter', self_, src_, dim=dim, index=index) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4396,7 +4581,10 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
     else:
         if out is not None:
             return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
-        result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
+        try:
+            result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
+        except Exception as error:
+            raise refusal(error, 'slice_scatter', self_, src_, dim=dim, start=start, end=end, step=step) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4471,7 +4659,10 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     else:
         if out is not None:
             return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
-        result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
+        try:
+            result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
+        except Exception as error:
+            raise refusal(error, 'diagonal_scatter', self_, src_, offset=offset, dim1=dim1, dim2=dim2) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4531,9 +4722,9 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     ∂L/∂src = as_strided_scatter_src_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
     dz = as_strided_scatter_tangent(dx, dsrc, x, size, stride, storage_offset)
     where x = self, z = result, g = ∂L/∂z
-    as_strided_scatter_backward: The gradient of `as_strided_scatter` for `self`: zeros where `src` was put.
-    as_strided_scatter_src_backward: The gradient of `as_strided_scatter` for `src`: what is read where it was put.
-    as_strided_scatter_tangent: The tangent of `as_strided_scatter`: the one tangent put into the other.
+    as_strided_scatter_backward: the gradient of `as_strided_scatter` for `self`: zeros where `src` was written.
+    as_strided_scatter_src_backward: the gradient of `as_strided_scatter` for `src`: the elements at the place where it was written.
+    as_strided_scatter_tangent: the tangent of `as_strided_scatter`: the tangent of `src` written into that of `self`.
 
     AsStridedScatterBackward0, from the entry as_strided_scatter of derivatives.yaml.
     """
@@ -4550,7 +4741,10 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     else:
         if out is not None:
             return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
-        result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
+        try:
+            result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
+        except Exception as error:
+            raise refusal(error, 'as_strided_scatter', self_, src_, size=size, stride=stride, storage_offset=storage_offset) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4675,13 +4869,50 @@ def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride
     return composite_shape_memory.set_tensor_offset_(self, source, storage_offset, size, stride)
 
 
+def _chunk_cat(tensors, dim, num_chunks, *, out=None):
+    """_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        tensors_ = [t._operand for t in tensors]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_chunk_cat, (tensors, dim, num_chunks), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_chunk_cat, (tensors, dim, num_chunks), out, "shared")
+        try:
+            result_ = kernels_shape_joins.chunk_cat(tensors_, dim, num_chunks)
+        except Exception as error:
+            raise refusal(error, '_chunk_cat', dim=dim, num_chunks=num_chunks) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("_chunk_cat", (*tensors,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::_chunk_cat", (*tensors,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def cat(tensors, dim, *, out=None):
     """cat(Tensor[] tensors, int dim=0) -> Tensor
 
     ∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)
     dz = cat(dtensors, dim)
     where z = result, g = ∂L/∂z
-    cat_backward: The gradients of `cat`: slices of the result's gradient; empty 1-d inputs have none of it.
+    cat_backward: the gradients of `cat`: slices of the result's gradient; empty 1-d inputs get an empty one.
 
     CatBackward0, from the entry cat of derivatives.yaml.
     """
@@ -4698,7 +4929,10 @@ def cat(tensors, dim, *, out=None):
     else:
         if out is not None:
             return write_out(cat, (tensors, dim), out, "apart")
-        result_ = kernels_shape_joins.cat(tensors_, dim)
+        try:
+            result_ = kernels_shape_joins.cat(tensors_, dim)
+        except Exception as error:
+            raise refusal(error, 'cat', dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4770,7 +5004,7 @@ def stack(tensors, dim, *, out=None):
     ∂L/∂tensors = stack_backward(g, dim, [dtype(t) for t in tensors])
     dz = stack(dtensors, dim)
     where z = result, g = ∂L/∂z
-    stack_backward: The gradients of `stack`: the parts along the new dimension.
+    stack_backward: the gradients of `stack`: the parts along the new dimension.
 
     StackBackward0, from the entry stack of derivatives.yaml.
     """
@@ -4787,7 +5021,10 @@ def stack(tensors, dim, *, out=None):
     else:
         if out is not None:
             return write_out(stack, (tensors, dim), out, "apart")
-        result_ = kernels_shape_joins.stack(tensors_, dim)
+        try:
+            result_ = kernels_shape_joins.stack(tensors_, dim)
+        except Exception as error:
+            raise refusal(error, 'stack', dim=dim) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -4832,7 +5069,7 @@ def block_diag(tensors, *, out=None):
     ∂L/∂tensors = block_diag_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors])
     dz = block_diag(dtensors)
     where z = result, g = ∂L/∂z
-    block_diag_backward: The gradients of `block_diag`: the blocks on the diagonal.
+    block_diag_backward: the gradients of `block_diag`: the blocks of the gradient on the diagonal.
 
     BlockDiagBackward0, from the entry block_diag of derivatives.yaml.
     """
@@ -4849,7 +5086,10 @@ def block_diag(tensors, *, out=None):
     else:
         if out is not None:
             return write_out(block_diag, (tensors,), out, "same_dtype shared")
-        result_ = kernels_shape_joins.block_diag(tensors_)
+        try:
+            result_ = kernels_shape_joins.block_diag(tensors_)
+        except Exception as error:
+            raise refusal(error, 'block_diag') from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5025,7 +5265,7 @@ def repeat(self, repeats, *, out=None):
     ∂L/∂x = repeat_backward(g, repeats, shape(x))
     dz = repeat(dx, repeats)
     where x = self, z = result, g = ∂L/∂z
-    repeat_backward: The gradient of `repeat`: the sum over the repetitions.
+    repeat_backward: the gradient of `repeat`: the sum over the repetitions.
 
     RepeatBackward0, from the entry repeat of derivatives.yaml.
     """
@@ -5042,7 +5282,10 @@ def repeat(self, repeats, *, out=None):
     else:
         if out is not None:
             return write_out(repeat, (self, repeats), out, "same_dtype shared")
-        result_ = kernels_shape_copies.repeat(self_, repeats)
+        try:
+            result_ = kernels_shape_copies.repeat(self_, repeats)
+        except Exception as error:
+            raise refusal(error, 'repeat', self_, repeats=repeats) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5106,7 +5349,10 @@ def repeat_interleave_Tensor(repeats, output_size):
         result = take_kernel()()
         result_ = result._array
     else:
-        result_ = kernels_shape_copies.repeat_interleave(repeats_, output_size)
+        try:
+            result_ = kernels_shape_copies.repeat_interleave(repeats_, output_size)
+        except Exception as error:
+            raise refusal(error, 'repeat_interleave', repeats_, output_size=output_size) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5166,7 +5412,10 @@ def roll(input, shifts, dims, *, out=None):
     else:
         if out is not None:
             return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
-        result_ = kernels_shape_copies.roll(self_, shifts, dims)
+        try:
+            result_ = kernels_shape_copies.roll(self_, shifts, dims)
+        except Exception as error:
+            raise refusal(error, 'roll', self_, shifts=shifts, dims=dims) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5225,7 +5474,10 @@ def flip(input, dims, *, out=None):
     else:
         if out is not None:
             return write_out(flip, (input, dims), out, "same_dtype shared")
-        result_ = kernels_shape_copies.flip(self_, dims)
+        try:
+            result_ = kernels_shape_copies.flip(self_, dims)
+        except Exception as error:
+            raise refusal(error, 'flip', self_, dims=dims) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5329,7 +5581,10 @@ def rot90(input, k, dims, *, out=None):
     else:
         if out is not None:
             return write_out(rot90, (input, k, dims), out, "same_dtype shared")
-        result_ = kernels_shape_copies.rot90(self_, k, dims)
+        try:
+            result_ = kernels_shape_copies.rot90(self_, k, dims)
+        except Exception as error:
+            raise refusal(error, 'rot90', self_, k=k, dims=dims) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5392,7 +5647,10 @@ def tril(input, diagonal=0, *, out=None):
     else:
         if out is not None:
             return write_out(tril, (input, diagonal), out, "same_dtype shared")
-        result_ = kernels_shape_copies.tril(self_, diagonal)
+        try:
+            result_ = kernels_shape_copies.tril(self_, diagonal)
+        except Exception as error:
+            raise refusal(error, 'tril', self_, diagonal=diagonal) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5471,7 +5729,11 @@ def tril_(input, diagonal=0):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_shape_copies.tril(self_, diagonal))
+        try:
+            changed = kernels_shape_copies.tril(self_, diagonal)
+        except Exception as error:
+            raise refusal(error, 'tril', self_, diagonal=diagonal) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5519,7 +5781,10 @@ def triu(input, diagonal=0, *, out=None):
     else:
         if out is not None:
             return write_out(triu, (input, diagonal), out, "same_dtype shared")
-        result_ = kernels_shape_copies.triu(self_, diagonal)
+        try:
+            result_ = kernels_shape_copies.triu(self_, diagonal)
+        except Exception as error:
+            raise refusal(error, 'triu', self_, diagonal=diagonal) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5598,7 +5863,11 @@ def triu_(input, diagonal=0):
     if flags and flags & REDISPATCH:
         call()
     else:
-        write_inplace(self_, kernels_shape_copies.triu(self_, diagonal))
+        try:
+            changed = kernels_shape_copies.triu(self_, diagonal)
+        except Exception as error:
+            raise refusal(error, 'triu', self_, diagonal=diagonal) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5673,7 +5942,10 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     else:
         if out is not None:
             return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
-        result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
+        try:
+            result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
+        except Exception as error:
+            raise refusal(error, 'diag_embed', self_, offset=offset, dim1=dim1, dim2=dim2) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5822,7 +6094,10 @@ def constant_pad_nd(input, pad, value, *, out=None):
     else:
         if out is not None:
             return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
-        result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
+        try:
+            result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
+        except Exception as error:
+            raise refusal(error, 'constant_pad_nd', self_, pad=pad) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5884,7 +6159,10 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     else:
         if out is not None:
             return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
-        result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
+        try:
+            result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
+        except Exception as error:
+            raise refusal(error, 'pixel_shuffle', self_, upscale_factor=upscale_factor) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -5952,7 +6230,10 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     else:
         if out is not None:
             return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
-        result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
+        try:
+            result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
+        except Exception as error:
+            raise refusal(error, 'pixel_unshuffle', self_, downscale_factor=downscale_factor) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -6020,7 +6301,10 @@ def channel_shuffle(input, groups, *, out=None):
     else:
         if out is not None:
             return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
-        result_ = kernels_shape_copies.channel_shuffle(self_, groups)
+        try:
+            result_ = kernels_shape_copies.channel_shuffle(self_, groups)
+        except Exception as error:
+            raise refusal(error, 'channel_shuffle', self_, groups=groups) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

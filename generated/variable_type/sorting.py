@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import sorting as kernels_sorting
 from gradloom.composite import sorting as composite_sorting
@@ -54,7 +54,7 @@ def sort(input, dim, descending, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     SortBackward0, from the entry sort of derivatives.yaml.
     """
@@ -72,7 +72,10 @@ def sort(input, dim, descending, *, out=None):
     else:
         if out is not None:
             return write_out(sort, (input, dim, descending), out, "same_dtype")
-        values_, indices_ = kernels_sorting.sort(self_, dim, descending)
+        try:
+            values_, indices_ = kernels_sorting.sort(self_, dim, descending)
+        except Exception as error:
+            raise refusal(error, 'sort', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -112,7 +115,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     SortBackward1, from the entry sort.stable of derivatives.yaml.
     """
@@ -130,7 +133,10 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     else:
         if out is not None:
             return write_out(sort_stable, (input, stable, dim, descending), out, "same_dtype")
-        values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
+        try:
+            values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
+        except Exception as error:
+            raise refusal(error, 'sort', self_, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -219,7 +225,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
-    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
+    selected_backward: the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded.
 
     TopkBackward0, from the entry topk of derivatives.yaml.
     """
@@ -237,7 +243,10 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     else:
         if out is not None:
             return write_out(topk, (input, k, dim, largest, sorted), out, "same_dtype apart")
-        values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
+        try:
+            values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
+        except Exception as error:
+            raise refusal(error, 'topk', self_, k=k, dim=dim) from None
         values = None if values_ is None else ops.wrap(values_)
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
@@ -295,7 +304,10 @@ def _unique(input, sorted=True, return_inverse=False):
         result0_ = None if result0 is None else result0._array
         result1_ = None if result1 is None else result1._array
     else:
-        result0_, result1_ = kernels_sorting.unique(self_, sorted, return_inverse)
+        try:
+            result0_, result1_ = kernels_sorting.unique(self_, sorted, return_inverse)
+        except Exception as error:
+            raise refusal(error, '_unique', self_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
@@ -349,7 +361,10 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_sorting.unique2(self_, sorted, return_inverse, return_counts)
+        try:
+            result0_, result1_, result2_ = kernels_sorting.unique2(self_, sorted, return_inverse, return_counts)
+        except Exception as error:
+            raise refusal(error, '_unique2', self_) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -404,7 +419,10 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_sorting.unique_dim(self_, dim, sorted, return_inverse, return_counts)
+        try:
+            result0_, result1_, result2_ = kernels_sorting.unique_dim(self_, dim, sorted, return_inverse, return_counts)
+        except Exception as error:
+            raise refusal(error, 'unique_dim', self_, dim=dim) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -455,7 +473,10 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
+        try:
+            result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
+        except Exception as error:
+            raise refusal(error, 'unique_consecutive', self_, dim=dim) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
@@ -504,7 +525,10 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
         result1_ = None if result1 is None else result1._array
         result2_ = None if result2 is None else result2._array
     else:
-        result0_, result1_, result2_ = kernels_sorting.unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+        try:
+            result0_, result1_, result2_ = kernels_sorting.unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+        except Exception as error:
+            raise refusal(error, 'unique_dim_consecutive', self_, dim=dim) from None
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)

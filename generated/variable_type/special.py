@@ -19,13 +19,13 @@ from gradloom.core.views import (
 from gradloom.types.device import check_device, check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import intercept, take_kernel
-from gradloom.kernels._common.errors import REFUSALS, refusal
+from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
-    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
 from gradloom.kernels import special as kernels_special
@@ -83,7 +83,7 @@ def i0(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'i0', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -170,7 +170,7 @@ def i0_(input):
             self_, = promote_to_float((input,), ())
         try:
             changed = kernels_special.i0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'i0', self_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -222,7 +222,7 @@ def special_i0e(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i0e(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_i0e', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -296,7 +296,7 @@ def special_i1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_i1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -370,7 +370,7 @@ def special_i1e(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i1e(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_i1e', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -422,7 +422,7 @@ def igamma(input, other, *, out=None):
     ∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))
     dz = only_second(dx, igamma, dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
+    only_second: the tangent of a function that is differentiable only in its second input. Raises NotImplementedError if the tangent of the first input is not zero.
 
     IgammaBackward0, from the entry igamma of derivatives.yaml.
     """
@@ -445,7 +445,7 @@ def igamma(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_special.igamma(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'igamma', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -545,7 +545,7 @@ def igamma_(input, other):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             changed = kernels_special.igamma(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'igamma', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -581,7 +581,7 @@ def igammac(input, other, *, out=None):
     ∂L/∂y = −g · exp((x − 1) · ln(y) − y − ln Γ(x))
     dz = only_second(dx, igammac, −dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
+    only_second: the tangent of a function that is differentiable only in its second input. Raises NotImplementedError if the tangent of the first input is not zero.
 
     IgammacBackward0, from the entry igammac of derivatives.yaml.
     """
@@ -604,7 +604,7 @@ def igammac(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_special.igammac(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'igammac', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -704,7 +704,7 @@ def igammac_(input, other):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             changed = kernels_special.igammac(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'igammac', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
@@ -761,7 +761,7 @@ def special_entr(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.entr(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_entr', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -833,7 +833,7 @@ def special_erfcx(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.erfcx(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_erfcx', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -906,7 +906,7 @@ def special_ndtri(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.ndtri(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_ndtri', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -977,7 +977,7 @@ def special_log_ndtr(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.log_ndtr(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_log_ndtr', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1074,7 +1074,7 @@ def special_xlog1py(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_special.xlog1py(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_xlog1py', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1146,7 +1146,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             other_, = promote_to_float((other,), ())
         try:
             result_ = kernels_special.xlog1py_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_xlog1py', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1211,7 +1211,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.xlog1py_by_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_xlog1py', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1257,7 +1257,7 @@ def special_zeta(input, other, *, out=None):
     ∂L/∂y = −g · x · ζ(x + 1, y)
     dz = only_second(dx, zeta, −dy · x · ζ(x + 1, y))
     where x = self, y = other, z = result, g = ∂L/∂z
-    only_second: The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if the first input has a tangent that is not zero.
+    only_second: the tangent of a function that is differentiable only in its second input. Raises NotImplementedError if the tangent of the first input is not zero.
 
     SpecialZetaBackward0, from the entry special_zeta of derivatives.yaml.
     """
@@ -1278,7 +1278,7 @@ def special_zeta(input, other, *, out=None):
             self_, other_ = promote_to_float((input, other,), ())
         try:
             result_ = kernels_special.zeta(self_, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_zeta', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1351,7 +1351,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
             other_, = promote_to_float((other,), ())
         try:
             result_ = kernels_special.zeta_of_scalar(input, other_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_zeta', other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1415,7 +1415,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.zeta_by_scalar(self_, other)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_zeta', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1467,7 +1467,7 @@ def special_bessel_j0(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.bessel_j0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_bessel_j0', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1510,7 +1510,7 @@ def special_bessel_j1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.bessel_j1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_bessel_j1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1553,7 +1553,7 @@ def special_bessel_y0(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.bessel_y0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_bessel_y0', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1596,7 +1596,7 @@ def special_bessel_y1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.bessel_y1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_bessel_y1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1639,7 +1639,7 @@ def special_modified_bessel_k0(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.modified_bessel_k0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_modified_bessel_k0', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1682,7 +1682,7 @@ def special_modified_bessel_k1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.modified_bessel_k1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_modified_bessel_k1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1725,7 +1725,7 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
             x_, = promote_to_float((x,), ())
         try:
             result_ = kernels_special.scaled_modified_bessel_k0(x_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_scaled_modified_bessel_k0', x_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1768,7 +1768,7 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
             x_, = promote_to_float((x,), ())
         try:
             result_ = kernels_special.scaled_modified_bessel_k1(x_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_scaled_modified_bessel_k1', x_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1811,7 +1811,7 @@ def special_airy_ai(x, *, out=None):
             x_, = promote_to_float((x,), ())
         try:
             result_ = kernels_special.airy_ai(x_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_airy_ai', x_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1854,7 +1854,7 @@ def special_spherical_bessel_j0(x, *, out=None):
             x_, = promote_to_float((x,), ())
         try:
             result_ = kernels_special.spherical_bessel_j0(x_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_spherical_bessel_j0', x_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1897,7 +1897,7 @@ def special_modified_bessel_i0(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i0(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_modified_bessel_i0', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1940,7 +1940,7 @@ def special_modified_bessel_i1(input, *, out=None):
             self_, = promote_to_float((input,), ())
         try:
             result_ = kernels_special.i1(self_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_modified_bessel_i1', self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -1981,7 +1981,7 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_t(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2018,7 +2018,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_t', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2053,7 +2053,7 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_u(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2090,7 +2090,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_u', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2125,7 +2125,7 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_v(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2162,7 +2162,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_v', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2197,7 +2197,7 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_w(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2234,7 +2234,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_w', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2269,7 +2269,7 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_t(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2306,7 +2306,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_t', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2341,7 +2341,7 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_u(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2378,7 +2378,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_u', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2413,7 +2413,7 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_v(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2450,7 +2450,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_v', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2485,7 +2485,7 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_w(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2522,7 +2522,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_w', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2557,7 +2557,7 @@ def special_hermite_polynomial_h(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.hermite_polynomial_h(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2594,7 +2594,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_h', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2629,7 +2629,7 @@ def special_hermite_polynomial_he(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.hermite_polynomial_he(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2666,7 +2666,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_he', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2701,7 +2701,7 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.laguerre_polynomial_l(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2738,7 +2738,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_laguerre_polynomial_l', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2773,7 +2773,7 @@ def special_legendre_polynomial_p(x, n, *, out=None):
             x_, n_ = promote_to_float((x, n,), ())
         try:
             result_ = kernels_special.legendre_polynomial_p(x_, n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
@@ -2810,7 +2810,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
             n_, = promote_to_float((n,), ())
         try:
             result_ = kernels_special.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
-        except REFUSALS as error:
+        except Exception as error:
             raise refusal(error, 'special_legendre_polynomial_p', n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)

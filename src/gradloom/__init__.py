@@ -10,8 +10,8 @@ import typing as _typing
 import warnings as _warnings
 from math import e as e, inf as inf, nan as nan, pi as pi
 
-# Operators divide by zero and overflow silently, as PyTorch's do. NumPy warns in the calling module, which is one of
-# ours. docs/core.md (The process) says what doing without the filter would cost.
+# Operators divide by zero and overflow silently, as PyTorch's do; NumPy would warn in the calling module, which is one
+# of ours. docs/core.md (The process) gives the cost of doing without the filter.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
 from . import autograd as autograd
@@ -24,7 +24,7 @@ from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 
-# Before construct, whose function `tensor` is what the name means from then on.
+# Imported before `construct`, whose function `tensor` then replaces the name.
 from .core.tensor import Tensor as Tensor
 from .tensors.construction import as_tensor as as_tensor, from_numpy as from_numpy, tensor as tensor
 from .types.device import channels_last as channels_last, channels_last_3d as channels_last_3d
@@ -48,7 +48,7 @@ from .types.size import Size as Size
 __version__ = "0.1.0"
 newaxis: None = None
 
-# Nothing that an import makes is garbage: the collector would only walk through it all again and again.
+# An import makes no garbage: the collector would only traverse it again and again.
 _broken, _collects = None, _gc.isenabled()
 _provide_late_functions()
 _gc.disable()
@@ -71,10 +71,39 @@ finally:
     if _collects:
         _gc.enable()
 
-# What the lines above and below bind dynamically, for type checkers.
+# Names that the lines above and below bind dynamically, for type checkers.
 if _typing.TYPE_CHECKING:
-    from . import __config__, accelerator, amp, backends, compiler, cpu, cuda, func, jit, library, linalg, mps, mtia, nn
-    from . import ops, optim, overrides, profiler, random, serialization, return_types, signal, special, testing, types
+    from . import (
+        __config__,
+        accelerator,
+        amp,
+        backends,
+        compiler,
+        cpu,
+        cuda,
+        fft,
+        func,
+        jit,
+        library,
+        linalg,
+        masked,
+        mps,
+        mtia,
+    )
+    from . import (
+        nn,
+        ops,
+        optim,
+        overrides,
+        profiler,
+        random,
+        serialization,
+        return_types,
+        signal,
+        special,
+        testing,
+        types,
+    )
     from . import utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
@@ -98,6 +127,10 @@ if _typing.TYPE_CHECKING:
     from .compat.legacy_types import FloatTensor as FloatTensor, HalfTensor as HalfTensor, IntTensor as IntTensor
     from .compat.legacy_types import LongTensor as LongTensor, ShortTensor as ShortTensor
     from .compat.legacy_types import set_default_tensor_type as set_default_tensor_type
+    from .tensors.removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve
+    from .tensors.removed import symeig as symeig
+    from .composite.linalg.solve import lu as lu
+    from .composite.linalg.low_rank import pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from .tensors.interchange import asarray as asarray, from_dlpack as from_dlpack, from_file as from_file
     from .tensors.interchange import frombuffer as frombuffer, to_dlpack as to_dlpack
     from .ops._schema import AnyType as AnyType, BoolType as BoolType, ComplexType as ComplexType
@@ -131,18 +164,23 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = frozenset(
     """
-    nn optim utils linalg special random func return_types signal types ops _ops library _C serialization amp cpu cuda
-    profiler overrides __config__ accelerator backends compiler jit mps mtia testing version xpu
+    nn optim utils linalg fft masked special random func return_types signal types ops _ops library _C serialization
+    amp cpu cuda profiler overrides __config__ accelerator backends compiler jit mps mtia testing version xpu
     """.split()
 )
-# What is imported when it is asked for.
+# Imported on first use.
 _LAZY = {
     name: module
     for module, names in {
         ".tools.explain": "explain",
+        "._C._state": "_VF",
+        ".batching.legacy": "_vmap_internals",
         ".batching.mapping": "vmap",
         ".serialization": "load save",
         ".compat.legacy_types": "set_default_tensor_type",
+        ".tensors.removed": "eig lstsq matrix_rank solve symeig",
+        ".composite.linalg.low_rank": "pca_lowrank svd_lowrank",
+        ".composite.linalg.solve": "lu",
         ".autograd.zero_tangent": "_efficientzerotensor",
         ".compiler": "compile",
         ".storage": "TypedStorage UntypedStorage",
@@ -206,4 +244,13 @@ if not _typing.TYPE_CHECKING:
                 return found
         if _broken is not None:
             raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
-        raise AttributeError(f"module 'gradloom' has no attribute '{name}'")
+        from .utils._absent import absent
+
+        raise absent(__name__, name)
+
+    def __dir__():
+        from .types.dtype import ALL, legacy_type_name
+
+        types = [legacy_type_name(dtype).rpartition(".")[2] for dtype in ALL]
+        types += [name.replace("Tensor", "Storage") for name in types]
+        return sorted({*globals(), *_LAZY, *_LAZY_MODULES, *types})

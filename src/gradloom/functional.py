@@ -50,7 +50,7 @@ __all__ = [
 
 
 def _listed(tensors):
-    """Return arguments that were passed one by one or as one list."""
+    """Return arguments that were passed separately or as one list."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
 
 
@@ -122,8 +122,8 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
     return _operators.broadcast_tensors(_listed(tensors))
 
 
-def broadcast_shapes(*shapes: int | IntList) -> Size:
-    """Return the shape that tensors of these shapes (sequences of int, or single ints) have together.
+def broadcast_shapes(*shapes: int | IntList | None) -> Size:
+    """Return the broadcast shape of these shapes (tuples or lists of int, or single ints); None is left out.
 
     Raises:
         RuntimeError: if they do not broadcast.
@@ -131,6 +131,10 @@ def broadcast_shapes(*shapes: int | IntList) -> Size:
     """
     found: list[int] = []
     for position, shape in enumerate(shapes):
+        if shape is None:
+            continue
+        if not isinstance(shape, (int, tuple, list)):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if min(shape, default=0) < 0:
             raise ValueError(f"Attempting to broadcast a dimension with negative length! {shape} has {min(shape)}")
@@ -149,10 +153,10 @@ def broadcast_shapes(*shapes: int | IntList) -> Size:
 
 
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of the grid that vectors span.
+    """Return the coordinates of the grid that vectors span.
 
     Args:
-        tensors: of one dimension or none, and of one dtype.
+        tensors: 1-dim or 0-dim, of one dtype.
         indexing: "ij" (the default, with a warning), or "xy", which swaps the first two dimensions.
 
     Returns:
@@ -181,10 +185,11 @@ def _at_least(name: str) -> _AtLeast:
         return found(given[0]) if len(tensors) == 1 and isinstance(tensors[0], Tensor) else found(given)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"The tensor, or each of several, with at least {name[-2]} dimension(s); what has them already "
-        "is returned as it is."
-    )
+    function.__doc__ = f"""Return a view with at least {name[-2]} dimension(s); a tensor with them is returned itself.
+
+    Args:
+        tensors: one Tensor; or several Tensors, or one list of them, for a tuple of results.
+    """
     return function
 
 
@@ -200,8 +205,8 @@ def einsum(*args: Any) -> Tensor:
     """Compute an Einstein summation.
 
     Args:
-        args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors,
-            each with the list of its subscripts in range(52) or Ellipsis, and perhaps the subscripts of the
+        args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors, each
+            followed by the list of its subscripts (in range(52), or Ellipsis), and optionally the subscripts of the
             result: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
     Raises:
@@ -215,6 +220,9 @@ def einsum(*args: Any) -> Tensor:
         )
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
+    elif not isinstance(args[0], Tensor) and not hasattr(args[0], "__torch_function__"):
+        kind = type(args[0]).__name__
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {kind}")
     else:
         equation = ",".join(_subscripts(found) for found in args[1::2])
         operands = args[: len(args) // 2 * 2 : 2]
@@ -243,9 +251,9 @@ def tensordot(
     """Return the contraction of dimensions of `a` with dimensions of `b`.
 
     Args:
-        dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one
-            or 2 x n of them.
-        out: a Tensor that the result is written to.
+        dims: the number of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one number,
+            or 2 x n dimensions.
+        out: Tensor to write the result to.
 
     Raises:
         RuntimeError: if the dimensions do not fit.
@@ -254,6 +262,11 @@ def tensordot(
         dims = dims.tolist()
     if isinstance(dims, (list, tuple)):
         first, second = dims
+    elif not isinstance(dims, int):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
+            f"but got dims={dims}"
+        )
     else:
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -267,10 +280,10 @@ def tensordot(
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Return the product of matrices, in the order that takes the fewest multiplications.
+    """Return the product of matrices, in the order with the fewest multiplications.
 
     Args:
-        out: a Tensor that the result is written to.
+        out: Tensor to write the result to.
     """
     return _operators.chain_matmul(matrices) if out is None else _operators.chain_matmul(matrices, out=out)
 
@@ -292,9 +305,9 @@ def norm(
         input: floating or complex.
         p: the order of a vector norm (a number, or "fro" for 2), or "nuc", the sum of a matrix's singular values.
         dim: int, sequence of ints, or None for all.
-        dtype: of the computation.
-        keepdim: whether reduced dimensions stay, with size 1.
-        out: a Tensor that the result is written to.
+        dtype: dtype of the computation.
+        keepdim: keep the reduced dimensions with size 1.
+        out: Tensor to write the result to.
 
     Returns:
         Tensor, real.
@@ -306,11 +319,8 @@ def norm(
         dim = (dim,)
     keywords = {} if out is None else {"out": out}
     if p == "nuc":
-        if dtype is not None:
-            raise ValueError("dtype argument is not supported in nuclear norm")
-        if not hasattr(_operators, "linalg_matrix_norm"):
-            raise NotImplementedError("gradloom has no nuclear norm yet: it needs the singular value decomposition")
-        return _operators.linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, **keywords)
+        dim = tuple(range(input.dim())) if dim is None else dim
+        return _operators.linalg_matrix_norm(input, "nuc", dim, keepdim, dtype=dtype, **keywords)
     if isinstance(p, str):
         if p != "fro":
             raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
@@ -323,7 +333,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating; the batches broadcast.
-        compute_mode: when to take the distances for p = 2 from a matrix product, by PyTorch's names.
+        compute_mode: PyTorch's name for when to compute the distances for p = 2 by a matrix product.
 
     Returns:
         Tensor (..., P, R)
@@ -396,20 +406,26 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the different elements of a tensor in order, or its different slices along `dim`.
+    """Return the distinct elements of a tensor in order, or its distinct slices along `dim`.
 
     Args:
         sorted: accepted; the elements are always in order.
 
     Returns:
-        The elements; a tuple of them, for each element of `input` its index in them if `return_inverse`, and how often
-        each occurs if `return_counts`.
+        The distinct elements; or a tuple of them, of the index among them of each element
+        of `input` if `return_inverse`, and of their counts if `return_counts`.
     """
     if dim is None:
         found = _operators._unique2(input, sorted, return_inverse, return_counts)
     else:
+        _require_dim(input, dim)
         found = _operators.unique_dim(input, dim, sorted, return_inverse, return_counts)
     return _asked_for(found, return_inverse, return_counts)
+
+
+def _require_dim(input, dim):
+    if isinstance(input, Tensor) and isinstance(dim, int) and not input.dim():
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
 
 
 @overload
@@ -449,12 +465,14 @@ def unique_consecutive(
 
     Args:
         input: a Tensor.
-        return_inverse: also return, for each element, its index in the result.
-        return_counts: also return how long each run is.
+        return_inverse: also return each element's index in the result.
+        return_counts: also return the length of each run.
 
     Returns:
         As `unique`.
     """
+    if dim is not None:
+        _require_dim(input, dim)
     found = _operators.unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(found, return_inverse, return_counts)
 

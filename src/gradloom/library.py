@@ -134,7 +134,7 @@ class Library:
         name = op_name.name() if hasattr(op_name, "name") and callable(op_name.name) else op_name
         name = name if "::" in name else f"{self.ns}::{name}"
         if name.partition("::")[0] != self.ns:
-            raise ValueError(f"this Library is of the namespace {self.ns}, which {name} does not belong to")
+            raise ValueError(f"this Library has the namespace {self.ns}, to which {name} does not belong")
         key = getattr(dispatch_key, "name", dispatch_key) or self.dispatch_key or "CompositeImplicitAutograd"
         self._undo.append(registry.set_kernel(name, key, fn))
 

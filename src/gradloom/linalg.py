@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .kernels._common.errors import LinAlgError as LinAlgError
+
 if TYPE_CHECKING:
     from ._stubs.linalg import *  # noqa: F403
 else:
     from .binding.operators import namespace as _namespace
+    from .utils._absent import getattr_of as _getattr_of
 
     globals().update(_namespace("linalg"))
+    __getattr__ = _getattr_of(__name__)

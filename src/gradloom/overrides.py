@@ -8,12 +8,11 @@ functions] in `gradloom.python_dispatch.torch_function`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from .core.tensor import Tensor
-from .dispatch.state import ALL_DISABLED, ENABLED, INTERCEPT, state
+from .dispatch.state import ALL_DISABLED, ENABLED, INTERCEPT, Whole, state, whole_context
 from .python_dispatch.torch_function import checks, handlers, public
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether a mode is entered, or the class of an argument overrides functions; False without arguments.
 
     Args:
-        relevant_args: the arguments that may override the function. Elements of lists among them do not count.
+        relevant_args: the arguments that may override the function. Elements of lists among them are not considered.
     """
     if state.function_overrides == ALL_DISABLED:
         return False
@@ -59,22 +58,23 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(argument: Any) -> bool:
-    """`has_torch_function` for one argument."""
+    """Return `has_torch_function` for one argument."""
     return has_torch_function((argument,))
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
-    """`has_torch_function` for arguments that are passed one by one."""
+    """Return `has_torch_function` for arguments that are passed separately."""
     return has_torch_function(relevant_args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return the result of the innermost mode's handler, or of the first argument's that does not pass the call on.
+    """Return the result of the first handler that does not return NotImplemented: the innermost mode's, then the
+    arguments'.
 
     Args:
-        public_api: the function that was called; it is passed on as `func`.
+        public_api: the function that was called; handlers receive it as `func`.
         relevant_args: the arguments that may override the function.
         args, kwargs: all arguments of the call.
 
@@ -110,7 +110,7 @@ def is_tensor_like(inp: Any) -> bool:
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(Whole):
     """Handles every call of a public function in a `with` block, in this thread, by its `__torch_function__`.
 
     The mode is left while its `__torch_function__` runs, so that it may call functions. Modes nest: a call goes to the
@@ -138,16 +138,18 @@ class TorchFunctionMode:
             f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)"
         )
 
-    def __enter__(self) -> Self:
+    def _change(self) -> Self:
+        self._keep((state.function_modes, checks.entered()))
         _push_mode(self)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        _pop_mode()
+    def _restore(self, before: tuple[tuple[TorchFunctionMode, ...], int]) -> None:
+        state.function_modes = before[0]
+        checks.set_entered(before[1])
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """Return `cls(*args, **kwargs)`: PyTorch's old spelling."""
+        """Return `cls(*args, **kwargs)`; PyTorch's former spelling."""
         import warnings
 
         warnings.warn(
@@ -159,7 +161,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls every function as it is."""
+    """A mode that calls every function unchanged."""
 
     def __torch_function__(
         self,
@@ -179,24 +181,25 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def _push_mode(mode: TorchFunctionMode) -> None:
-    checks.mode_entered()
+    checks.set_entered(checks.entered() + 1)
     state.function_modes = (*state.function_modes, mode)
 
 
 def _pop_mode() -> TorchFunctionMode:
     *rest, mode = state.function_modes
     state.function_modes = tuple(rest)
-    checks.mode_left()
+    checks.set_entered(checks.entered() - 1)
     return mode
 
 
-@contextmanager
+@whole_context
 def _pop_mode_temporarily() -> Iterator[TorchFunctionMode]:
-    mode = _pop_mode()
+    before = state.function_modes
     try:
-        yield mode
+        state.function_modes = before[:-1]
+        yield before[-1]
     finally:
-        _push_mode(mode)
+        state.function_modes = before
 
 
 def _get_current_function_mode() -> TorchFunctionMode | None:
@@ -211,9 +214,9 @@ def _get_overloaded_args(relevant_args: Iterable[Any]) -> list[Any]:
     return handlers.in_order(relevant_args)
 
 
-@contextmanager
+@whole_context
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within a `__torch_dispatch__`: record history again, as at the call that it handles.
+    """Record history within a `__torch_dispatch__`, as outside the call that it handles.
 
     Raises:
         RuntimeError: outside of a `__torch_dispatch__`.
@@ -222,7 +225,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
     if outside is None:
         raise RuntimeError(
             "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
-            "enable_reentrant_dispatch() is for its inside, where nothing is recorded"
+            "call enable_reentrant_dispatch() inside of one"
         )
     state.flags = (outside & ~INTERCEPT) | (flags & INTERCEPT)
     try:
@@ -234,7 +237,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """Return the name of a public function, such as "torch.add" or "torch.Tensor.shape.__get__"; None for another.
 
-    A function that is a method of tensors, too, has the function's name.
+    If the function is also a method of tensors, the function's name is returned.
     """
     return public.name_of(f)
 
@@ -242,7 +245,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Return whether a function that a `__torch_function__` receives is a method of Tensor, or reads a property of it.
 
-    Methods that are functions of the top-level namespace at the same time are methods.
+    Methods that are also functions of the top-level namespace count as methods.
     """
     return func in _methods() or getattr(func, "__name__", "") == "__get__"
 
@@ -271,7 +274,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return {function that classes can override: another with the same arguments that returns -1}."""
+    """Return a dict from each overridable function to one with the same arguments that returns -1."""
     from inspect import signature
 
     def made(function):
@@ -292,7 +295,7 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Return public functions that no class can override, as they do not concern a tensor's values or shape."""
+    """Return public functions that no class can override, since they do not concern a tensor's values or shape."""
     from importlib import import_module
     from types import FunctionType
 
@@ -312,5 +315,5 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Return functions whose results Tensor's own `__torch_function__` leaves as they are: existing tensors."""
+    """Return functions whose results, existing tensors, Tensor's own `__torch_function__` leaves unchanged."""
     return {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]

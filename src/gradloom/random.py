@@ -7,9 +7,9 @@ library can load a state that the other saved.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .dispatch.state import whole_context
 from .kernels.random.streams import Stream, default_stream
 from .types.device import CPU, check_device
 
@@ -32,8 +32,7 @@ __all__ = [
     "set_rng_state",
 ]
 
-# What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating
-# system's randomness instead.
+# PyTorch's seed of a new Generator. The default generator is seeded by the operating system instead.
 _UNSEEDED = 67280421310721
 
 
@@ -49,9 +48,9 @@ def _checked_seed(seed: int) -> int:
 
 
 class Generator:
-    """A source of random numbers: MT19937, which gives PyTorch's numbers for the same seed.
+    """A source of random numbers, by MT19937; it gives PyTorch's numbers for the same seed.
 
-    Several threads may draw from one generator; each call then gets a whole run of consecutive numbers.
+    Several threads may draw from one generator; each call then gets consecutive numbers.
 
     Args:
         device: the CPU.
@@ -75,11 +74,10 @@ class Generator:
         return CPU
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the sequence that belongs to `seed`. Returns the generator.
+        """Seed the generator and return it.
 
         Args:
-            seed: -2**63 <= seed < 2**64, a negative one standing for 2**64 + seed. The sequence depends on
-                the low 32 bits only.
+            seed: -2**63 <= seed < 2**64; a negative seed stands for 2**64 + seed. Only the low 32 bits have an effect.
 
         Raises:
             RuntimeError: if `seed` is not an int. ValueError: if it is out of range.
@@ -90,7 +88,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start from a seed taken from the operating system, and return it."""
+        """Seed the generator by the operating system, and return the seed."""
         seed = _fresh_seed()
         self._stream.seed(seed)
         return seed
@@ -100,13 +98,13 @@ class Generator:
         return self._stream.seed_value
 
     def get_state(self) -> Tensor:
-        """Return the state as a tensor: uint8 (5056,), the bytes that PyTorch uses."""
+        """Return the state in PyTorch's format, a uint8 tensor (5056,)."""
         from .core.tensor import wrap
 
         return wrap(self._stream.to_bytes())
 
     def set_state(self, new_state: Tensor) -> None:
-        """Continue from a state that `get_state` returned, here or in PyTorch.
+        """Restore a state that `get_state` returned, here or in PyTorch.
 
         Args:
             new_state: tensor, uint8 (5056,).
@@ -129,11 +127,11 @@ class Generator:
         return clone
 
     def get_offset(self) -> int:
-        """Raises RuntimeError: only generators of accelerators count an offset."""
+        """Raise RuntimeError: only generators of accelerators count an offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def set_offset(self, offset: int) -> None:
-        """Raises RuntimeError: only generators of accelerators count an offset."""
+        """Raise RuntimeError: only generators of accelerators count an offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,7 +152,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system; returns the seed."""
+    """Seed the default generator by the operating system, and return the seed."""
     return default_generator.seed()
 
 
@@ -169,7 +167,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Continue the default generator from a saved state. See `Generator.set_state`.
+    """Restore a saved state of the default generator. See `Generator.set_state`.
 
     Args:
         new_state: tensor, uint8 (5056,).
@@ -177,12 +175,12 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
-@contextmanager
+@whole_context
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Return a context at whose end the default generator has its former state.
+    """Return a context that restores the state of the default generator at its end.
 
     Args:
-        devices: accepted for PyTorch's sake; there are no accelerators whose generators could be saved.
+        devices: accepted for compatibility; there are no accelerators.
         enabled: False makes the context do nothing.
     """
     if not enabled:
@@ -192,4 +190,8 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
-        default_generator._stream.from_bytes(saved)
+        try:
+            default_generator._stream.from_bytes(saved)
+        except BaseException:  # see Note [Interrupts]
+            default_generator._stream.from_bytes(saved)
+            raise

@@ -32,7 +32,7 @@ _CONVERSIONS = {
 
 
 class _Storage:
-    """Base of both kinds of storage. `_elements()` returns all of the memory as a one-dimensional array."""
+    """Base of both kinds of storage. `_elements()` returns the whole memory as a one-dimensional array."""
 
     _owner: np.ndarray
     is_cuda: bool = False
@@ -48,7 +48,7 @@ class _Storage:
         raise NotImplementedError
 
     def untyped(self) -> UntypedStorage:
-        """Return the same memory, as bytes."""
+        """Return the same memory as bytes."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -123,7 +123,7 @@ class _Storage:
         raise NotImplementedError
 
     def clone(self) -> Self:
-        """Return a copy with memory of its own."""
+        """Return a copy in new memory."""
         return self._of_elements(self._elements().copy())
 
     def __copy__(self) -> Self:
@@ -153,7 +153,7 @@ class _Storage:
         return self
 
     def get_device(self) -> int:
-        """-1: the CPU."""
+        """Return -1: the CPU."""
         return -1
 
     def is_shared(self) -> bool:
@@ -173,7 +173,7 @@ class _Storage:
         return False
 
     def resize_(self, size: int) -> Self:
-        """Change the number of elements, which is refused unless it stays what it is.
+        """Raise unless the number of elements stays the same.
 
         Raises:
             NotImplementedError: for another size.
@@ -186,7 +186,7 @@ class _Storage:
         )
 
     def share_memory_(self) -> Self:
-        """Memory is not shared between processes.
+        """Raise NotImplementedError: memory is not shared between processes.
 
         Raises:
             NotImplementedError: always.
@@ -220,11 +220,11 @@ class UntypedStorage(_Storage):
     """Bytes shared by tensors, as returned by `Tensor.untyped_storage()`.
 
     Args:
-        data: how many bytes there are (not initialised), or a sequence of their values; none by default.
+        data: the number of bytes (not initialised), or a sequence of their values; none by default.
         device: the CPU.
 
     Raises:
-        RuntimeError: for what is neither a size nor a sequence of ints.
+        RuntimeError: unless `data` is a size or a sequence of ints.
     """
 
     def __init__(self, data: int | Sequence[int] = 0, /, *, device: Any = None) -> None:
@@ -258,9 +258,9 @@ class UntypedStorage(_Storage):
         """Return the first bytes of a file, mapped into memory.
 
         Args:
-            filename: a path. With `shared`, the file is made or made longer where it is too short.
-            shared: whether writes go to the file, too.
-            nbytes: how many bytes.
+            filename: a path. With `shared`, a missing file is created and a short one extended.
+            shared: whether writes change the file.
+            nbytes: number of bytes.
 
         Raises:
             RuntimeError: if the file is too short.
@@ -278,7 +278,7 @@ class UntypedStorage(_Storage):
         return self
 
     def element_size(self) -> int:
-        """1: elements are bytes."""
+        """Return 1: elements are bytes."""
         return 1
 
     def new(self) -> UntypedStorage:
@@ -301,7 +301,7 @@ class UntypedStorage(_Storage):
         """Reverse the bytes of each element, in place.
 
         Args:
-            dtype: the type that the elements have.
+            dtype: dtype of the elements.
         """
         self._elements().view(f"V{dtype.itemsize}").byteswap(inplace=True)
 
@@ -319,12 +319,12 @@ class UntypedStorage(_Storage):
 
 
 class TypedStorage(_Storage):
-    """A storage seen as elements of one type, as returned by `Tensor.storage()`.
+    """A storage viewed as elements of one dtype, as returned by `Tensor.storage()`.
 
     Args:
-        data: how many elements there are (not initialised), or a sequence of their values; none by default.
-        wrap_storage: an UntypedStorage whose memory to show instead.
-        dtype: the type of the elements; the default dtype if it is left out.
+        data: the number of elements (not initialised), or a sequence of their values; none by default.
+        wrap_storage: an UntypedStorage whose memory to use instead.
+        dtype: dtype of the elements; by default the default dtype.
         device: the CPU.
 
     Raises:
@@ -378,7 +378,7 @@ class TypedStorage(_Storage):
         return out
 
     def __eq__(self, other: object) -> bool:
-        return self is other  # as in PyTorch: only bytes are compared by where they are
+        return self is other  # as in PyTorch: only bytes are compared by address
 
     def __hash__(self) -> int:
         return id(self)
@@ -391,11 +391,11 @@ class TypedStorage(_Storage):
         return TypedStorage._of(array, self.dtype)
 
     def untyped(self) -> UntypedStorage:
-        """Return the same memory, as bytes."""
+        """Return the same memory as bytes."""
         return UntypedStorage._of(self._owner)
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Return the size of one element in bytes."""
         return self.dtype.itemsize
 
     def __getitem__(self, index: Any) -> Any:
@@ -440,7 +440,7 @@ def _class_name(kind: dtype_class) -> str:
 
 
 def _meant(named: Any) -> dtype_class:
-    """Return the dtype for a dtype, an old class or its name."""
+    """Return the dtype for a dtype, a legacy class or its name."""
     if isinstance(named, dtype_class):
         return named
     name = (named if isinstance(named, str) else getattr(named, "__name__", "")).rpartition(".")[2]
@@ -451,7 +451,7 @@ def _meant(named: Any) -> dtype_class:
 
 
 class _OldClass(type):
-    """A class such as FloatStorage: calling it makes a TypedStorage of its dtype, which is then an instance of it."""
+    """A legacy class such as FloatStorage. A call makes a TypedStorage of its dtype, which is an instance of it."""
 
     dtype: dtype_class
 
@@ -463,7 +463,7 @@ class _OldClass(type):
 
 
 def storage_type(name: str) -> Any:
-    """Return the class of that name, such as "FloatStorage", or None. "Storage" is that of the default dtype."""
+    """Return the class of that name, such as "FloatStorage", or None. "Storage" has the default dtype."""
     if name == "Storage":
         name = _class_name(default.float)
     for kind in ALL:

@@ -28,11 +28,11 @@ SOMETIMES = """
 
 
 def stub(path):
-    """A Python file with the signatures of its functions, and without their bodies."""
+    """A Python file with the signatures of its functions, and with bodies that return nothing to look at."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            node.body, node.decorator_list = [ast.Pass()], []
+            node.body, node.decorator_list = [ast.Raise()], []
     return ast.unparse(tree)
 
 

@@ -263,7 +263,7 @@ def test_gradients_by_name_count_differentiable_outputs_only(info):
     [
         ("grads[0] + grads[1]", (0, 1)),
         ("grads[0] * self", ()),
-        ("self * 0", ()),
+        ("None", ()),
         ("helper(grads[0], grads[1])", ()),
         ("helper(grads[0], grads[1] * 2)", (1,)),
         ("grads[0] + grads[1] if grads[0] is not None else grads[1]", (1,)),
@@ -371,7 +371,7 @@ def test_an_explicit_forward_formula(info):
     assert found.primals == ("other", "self")
     assert found.results == ("result",)
     assert tangents(found) == [("self_t", True), ("other_t", True)]
-    assert info(BINARY, text).forward_helpers == (("elementwise", "helper"),)
+    assert info(BINARY, text).forward_helpers == (("gradloom.formulas.elementwise", "helper"),)
 
 
 def test_an_input_by_name_is_its_primal_in_a_forward_formula(info):
@@ -530,7 +530,7 @@ def test_an_entry_for_a_composite_differentiates_it_by_its_formula(load):
 
 def test_the_helpers_and_operators_that_a_node_needs(info):
     found = info(UNARY, "self: helper(grad) * pair(grad)[0]")
-    assert found.helpers == (("elementwise", "helper"), ("elementwise", "pair"))
+    assert found.helpers == (("gradloom.formulas.elementwise", "helper"), ("gradloom.formulas.elementwise", "pair"))
     assert not found.uses_operators
     assert info(UNARY, "self: where(self, grad, grad)").uses_operators
 

@@ -36,10 +36,7 @@ def callables(*helpers):
         if line:
             module = "linalg" if line.startswith("linalg") else ""
             rows.append((parse_schema(line), ("function", "method"), module))
-    known = {
-        name: Helper(name, "reduction", ("grad", "x"), 1, frozenset(), frozenset(), True, Kind.UNKNOWN, None)
-        for name in helpers
-    }
+    known = {name: Helper(name, "reduction") for name in helpers}
     return Callables(known, describe_operators(rows))
 
 
@@ -212,6 +209,7 @@ def test_metadata_alone_is_saved_instead_of_the_tensor(text, field, read):
         ("where(self, grad, linalg.inv(grad))", "ops.where(self, grad, ops.linalg_inv(grad))"),
         ("grad * alpha.conj()", "grad * alpha.conjugate()"),
         ("grad * (alpha * 2).conj()", "grad * (alpha * 2).conjugate()"),
+        ("grad * 1 .conj()", "grad * (1).conjugate()"),
         ("grad * math.pi", "grad * 3.141592653589793"),
         ("grad.expand(grad.sym_sizes())", "grad.expand(grad.shape)"),
         ("(grad + 1).sym_size(-1) * grad", "(grad + 1).size(-1) * grad"),

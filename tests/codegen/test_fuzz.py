@@ -2,7 +2,8 @@
 
 Every case is a small checkout with a few mutations. It must end within a time limit, without a traceback; either all
 generated files are there, compile and name nothing that does not exist, or nothing was written and every message has
-a place and a hint. 500 cases here; `make fuzz` runs 10,000, GRADLOOM_FUZZ=n as many as you like.
+a place and a hint. 500 cases here; `make fuzz` runs 10,000, GRADLOOM_FUZZ=n as many as you like. Besides, every key
+gets every value of a list of junk.
 """
 
 import os
@@ -14,7 +15,9 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
 
-from tests.codegen.cases import check_form
+from gradloom.codegen import cli
+from gradloom.codegen.operators.keys import KEYS
+from tests.codegen.cases import BASE, check_form
 from tests.codegen.fuzz_checkout import FILES, Checkout
 from tests.codegen.generated_code import problems
 from tests.codegen.mutations import KINDS, mutate
@@ -36,7 +39,7 @@ def test_the_checkout_is_sound_and_has_most_of_the_operators(checkout, capsys):
     assert len([name for name in checkout.names if checkout.derivatives[name]]) > 40
     write(checkout, checkout.texts(checkout.names))
     assert checkout.run("generate") == 0, capsys.readouterr().err
-    assert problems(generated(checkout)) == []
+    assert problems(generated(checkout.folder)) == []
 
 
 @settings(
@@ -64,12 +67,59 @@ def test_damaged_yaml(checkout, capsys, chosen, which, mutations):
         check_messages(message, checkout.folder)
     else:
         assert code == 0, message
-        assert problems(generated(checkout)) == []
+        assert problems(generated(checkout.folder)) == []
         after = checkout.contents()
         assert {p for p in after if "generated" not in p.parts} == {p for p in before if "generated" not in p.parts}
         if chosen and chosen[0] % 8 == 0:
             assert checkout.run("check") == 0
         shutil.rmtree(checkout.folder / "generated")
+
+
+KEYS_OF_DERIVATIVES = [*"name self result output_differentiability node override dispatch".split(), "self, other"]
+JUNK = r"""x ¦ 0 ¦ -1 ¦ 1e999 ¦ true ¦ ~ ¦ [] ¦ {} ¦ {a: b} ¦ {self: [1]} ¦ [null] ¦ [[a]] ¦ - ¦ , ¦ a, ¦ (a ¦ a) ¦ a(b
+ ¦ .a ¦ a. ¦ a.b.c ¦ a,b ¦ '' ¦ class ¦ __init__ ¦ _ ¦ None ¦ xp ¦ xp. ¦ xp.linalg ¦ mul.Tensor ¦ mul( ¦ nn::x ¦ ::
+ ¦ ** ¦ = ¦ 0x10 ¦ "'" ¦ '"' ¦ "\\" ¦ "\0" ¦ "\x1b" ¦ "\ud800" ¦ "a\nb" ¦ '{{ 1 }}' ¦ '{% x' ¦ '#' ¦ ' ' ¦ a b c
+ ¦ n_scalar x ¦ self, self ¦ [self, other] ¦ mul(Tensor self) -> Tensor""".replace("\n", "").split(" ¦ ")
+JUNK += [
+    "'\u0660'",
+    "'\uff11'",
+    "'\U0001f600'",
+    "'\u017felf'",
+    "",
+    "|\n    a\n    b",
+    ">\n    a",
+    "9" * 5000,
+    "[" * 9 + "]" * 9,
+]
+JUNK += [f"'{part}self'" for part in ("y " * 5000, "(" * 300, "-" * 3000)]
+
+
+@pytest.mark.parametrize("key", [*KEYS, *KEYS_OF_DERIVATIVES, "dispatch: Default", "junk"])
+def test_whatever_a_key_holds(key, tmp_path, capsys):
+    folder = tmp_path / "checkout"
+    shutil.copytree(BASE, folder)
+    for junk in JUNK:
+        native = {"func": "mul.Tensor(Tensor self, Tensor other) -> Tensor", "accepts_number": "other"}
+        native |= {} if key == "composite" else {"kernel": "self * other", "autogen": "mul_.Tensor, mul.out"}
+        derivative = {"name": native["func"], "self, other": "(grad, grad)"}
+        if key in KEYS:
+            native[key] = junk
+        elif key == "dispatch: Default":
+            derivative = {"name": native["func"], "dispatch": f"\n    Default: {junk}"}
+        elif key == "junk":
+            native[junk or "?"] = derivative[junk or "?"] = "x"
+        else:
+            derivative = {k: v for k, v in derivative.items() if key in ("name", k)} | {key: junk}
+        for name, fields in zip(FILES, (native, derivative), strict=True):
+            text = "\n  ".join(f"{k}: {v}" for k, v in fields.items())
+            (folder / name).write_text(f"- {text}\n", encoding="utf-8")
+        code = cli.main(["generate", "--root", str(folder)])  # an exception would come through
+        message = capsys.readouterr().err
+        if code:
+            check_messages(message, folder)
+        else:
+            assert problems(generated(folder)) == []
+            shutil.rmtree(folder / "generated")
 
 
 def check_messages(message, folder):
@@ -84,8 +134,8 @@ def write(checkout, texts):
     shutil.rmtree(checkout.folder / "generated", ignore_errors=True)
 
 
-def generated(checkout):
-    folder = checkout.folder / "generated"
+def generated(folder):
+    folder = folder / "generated"
     return {str(p.relative_to(folder)): p.read_text(encoding="utf-8") for p in folder.rglob("*.py")}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gradloom.codegen.errors import SpecError
-from gradloom.codegen.language.array_namespace import kind_of, names_in
+from gradloom.codegen.language.array_language import kind_of, names_in
 from gradloom.codegen.language.kernels import analyse
 from gradloom.codegen.reading.python_files import FunctionIndex
 from gradloom.codegen.reading.yaml_files import parse_entries
@@ -22,28 +22,27 @@ def kernel(text, schema=SCHEMA):
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    "text",
     [
-        ("self", ["self"]),
-        ("value * other + self", ["self", "other", "value"]),
-        ("xp.where(flag, self, 0.5)", ["self", "flag"]),
-        ("xp.concatenate([xp.ravel(x) for x in list if x.ndim > 0])", ["list"]),
-        ("sum(x.size for x in list) + self", ["self", "list"]),
-        ("self if flag else -self", ["self", "flag"]),
-        ("self[..., None, ::-1].T.real", ["self"]),
-        ("xp.linalg.det(self) + xp.fft.fft(other)", ["self", "other"]),
-        ("self.astype(xp.float32).sum(axis=(0, -1), keepdims=True)", ["self"]),
-        ("self.astype(bool) & (other.dtype.kind == 'f')", ["self", "other"]),
-        ("xp.finfo(self.dtype).eps * xp.pi", ["self"]),
-        ("xp.add.reduce(self, axis=0)", ["self"]),
-        ("not flag and value is None or 1 < value <= 2", ["value", "flag"]),
-        ("xp.stack((*list, self), axis=0)", ["self", "list"]),
+        "self",
+        "value * other + self",
+        "xp.where(flag, self, 0.5)",
+        "xp.concatenate([xp.ravel(x) for x in list if x.ndim > 0])",
+        "sum(x.size for x in list) + self",
+        "self if flag else -self",
+        "self[..., None, ::-1].T.real",
+        "xp.linalg.det(self) + xp.fft.fft(other)",
+        "self.astype(xp.float32).sum(axis=(0, -1), keepdims=True)",
+        "self.astype(bool) & (other.dtype.kind == 'f')",
+        "xp.finfo(self.dtype).eps * xp.pi",
+        "xp.add.reduce(self, axis=0)",
+        "not flag and value is None or 1 < value <= 2",
+        "xp.stack((*list, self), axis=0)",
     ],
 )
-def test_names(text, names):
+def test_expressions(text):
     found = kernel(text)
-    assert (found.kind, list(found.names_used)) == ("expression", names)
-    assert found.source == text
+    assert (found.kind, found.source) == ("expression", text)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +72,8 @@ def test_ufuncs_with_two_results_take_no_single_out():
 
 
 def test_named_kernels():
-    found = kernel(" elementwise.addcmul ")
-    assert (found.kind, found.family, found.function) == ("named", "elementwise", "addcmul")
-    assert found.names_used == ("self", "other", "list", "value", "flag")
+    found = kernel(" elementwise.mul ", parse("f(Tensor self, Tensor other, *, Device? device=None) -> Tensor"))
+    assert (found.kind, found.family, found.function) == ("named", "elementwise", "mul")
 
 
 def test_named_kernels_may_be_called_in_an_expression():
@@ -93,16 +91,16 @@ def test_calls_of_kernels_that_fit_their_definition(call):
 def test_an_argument_hides_a_family():
     schema = parse("f(Tensor reduction, Tensor amax) -> Tensor")
     assert kernel("reduction.real", schema).kind == "expression"
-    assert kernel("reduction.amax", schema).kind == "named"
+    hidden = parse("f(Tensor reduction, Tensor dim, bool keepdim) -> Tensor")
+    assert kernel("reduction.amax", hidden).kind == "named"
 
 
 def test_several_results():
     two = parse("f(Tensor self, bool flag) -> (Tensor values, Tensor indices)")
-    assert kernel("self.max(), self.argmax()", two).outputs == 2
-    assert kernel("(self, self) if flag else (-self, self)", two).outputs == 2
-    assert kernel("xp.linalg.eigh(self)", two).outputs is None
-    assert kernel("xp.split(self, 2)", parse("f(Tensor self) -> Tensor[]")).outputs is None
-    assert kernel("self[0], self[1]", parse("f(Tensor self) -> Tensor[]")).outputs == 2
+    for text in ("self.max(), self.argmax()", "(self, self) if flag else (-self, self)", "xp.linalg.eigh(self)"):
+        assert kernel(text, two).kind == "expression"
+    for text in ("xp.split(self, 2)", "self[0], self[1]", "[self]", "list", "[x for x in list]"):
+        assert kernel(text, parse("f(Tensor self, Tensor[] list) -> Tensor[]")).kind == "expression"
 
 
 def test_several_lines_are_one_expression():
@@ -111,7 +109,7 @@ def test_several_lines_are_one_expression():
 
 
 def test_a_keyword_as_argument_name_gets_an_underscore():
-    assert kernel("from_ + 1", parse("f(int from) -> Tensor")).names_used == ("from_",)
+    assert kernel("from_ + 1", parse("f(int from) -> Tensor")).ufunc == "add"
 
 
 def test_an_out_argument_is_not_an_input():

@@ -16,10 +16,11 @@ import gradloom
 from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.notation import equations as notations
 from gradloom.codegen.notation.equations import Notation, symbols
+from gradloom.codegen.notation.expressions import Expr, value_of
 from gradloom.codegen.notation.read import Reader, table
-from gradloom.codegen.notation.tree import Expr, value_of
 from gradloom.codegen.operators import native_functions
 from gradloom.dispatch import _operators as ops
+from gradloom.formulas import elementwise
 
 ROOT = Path(__file__).parents[2]
 
@@ -367,8 +368,12 @@ def evaluate(e: Expr, env):
             if e.name in ("is_complex", "numel"):
                 return getattr(go[0], e.name)()
             go = [int(a) if isinstance(a, float) and a.is_integer() else a for a in go]
-            return getattr(ops, e.name)(*go)
+            return (NOT_WRITTEN_OUT.get(e.name) or getattr(ops, e.name))(*go)
     raise AssertionError(e.kind)
+
+
+# Helpers of formulas that the notation does not write out.
+NOT_WRITTEN_OUT = {"pow_backward_exponent": elementwise.pow_backward_exponent}
 
 
 def evaluate_cases(e, env):

@@ -16,7 +16,7 @@ import pytest
 
 from gradloom.codegen import cli
 from gradloom.codegen.errors import SpecError, UsageError
-from gradloom.codegen.language import array_namespace
+from gradloom.codegen.language import array_language
 from gradloom.codegen.outputs import render as templating
 from gradloom.codegen.reading.yaml_files import MAX_BYTES, load_entries, parse_entries
 from gradloom.codegen.target import project
@@ -256,14 +256,14 @@ def test_text_from_the_files_is_no_template(generate):
 @pytest.mark.parametrize("submodule", ["", "linalg", "fft"])
 def test_functions_of_numpy_are_listed_one_by_one(submodule):
     module = getattr(numpy, submodule) if submodule else numpy
-    listed = array_namespace._IN[submodule]
+    listed = array_language._IN[submodule]
     missing = {name for name in listed if not hasattr(module, name)}
     assert not missing, "a function that NumPy has no more: take it from the list"
     for name in listed:
         member = getattr(module, name)
-        if name in array_namespace.UFUNCS and not submodule:
+        if name in array_language.UFUNCS and not submodule:
             assert isinstance(member, numpy.ufunc), name
-        elif name in array_namespace.DTYPES and not submodule:
+        elif name in array_language.DTYPES and not submodule:
             assert issubclass(member, numpy.number | numpy.bool_), name
         else:
             assert not isinstance(member, type(numpy)), f"{name} is a module"
@@ -274,16 +274,16 @@ def test_functions_of_numpy_are_listed_one_by_one(submodule):
     "name", [*dir(numpy), *(f"linalg.{n}" for n in dir(numpy.linalg)), *(f"fft.{n}" for n in dir(numpy.fft))]
 )
 def test_what_is_not_listed_is_refused(name):
-    kind = array_namespace.kind_of(tuple(name.split(".")))
+    kind = array_language.kind_of(tuple(name.split(".")))
     submodule, _, last = name.rpartition(".")
     if name in ("linalg", "fft"):
         assert kind == "module"
     else:
-        assert (kind is not None) == (last in array_namespace._IN[submodule])
+        assert (kind is not None) == (last in array_language._IN[submodule])
 
 
 def test_numpy_functions_that_touch_files_or_call_back_are_not_listed():
-    listed = {name for names in array_namespace._IN.values() for name in names}
+    listed = {name for names in array_language._IN.values() for name in names}
     assert listed.isdisjoint(
         """load loads save savez savez_compressed savetxt loadtxt genfromtxt fromfile fromstring fromregex
         frombuffer fromiter fromfunction frompyfunc vectorize piecewise apply_along_axis apply_over_axes memmap
@@ -395,8 +395,8 @@ def test_whatever_pythons_parser_gives_up_with(error, generate, monkeypatch):
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", give_up)
     assert "nested too deeply" in generate(NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: -deep\n")
-    native = NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: elementwise.mul\n"
-    assert "nested too deeply" in generate(native, "- name: f(Tensor deep) -> Tensor\n  deep: grad * deep\n")
+    native = NATIVE + "- func: f(Tensor deep, Tensor b) -> Tensor\n  kernel: elementwise.mul\n"
+    assert "nested too deeply" in generate(native, "- name: f(Tensor deep, Tensor b) -> Tensor\n  deep: grad * deep\n")
 
 
 @pytest.mark.parametrize("where", ["../elsewhere", "src/link", "/{tmp}/elsewhere"])

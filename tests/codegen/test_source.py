@@ -4,8 +4,7 @@ import pytest
 
 from gradloom.codegen.errors import SpecError, SpecErrors, raise_all
 from gradloom.codegen.reading import yaml_files as source_module
-from gradloom.codegen.reading.text import Text, TextList, TextMap
-from gradloom.codegen.reading.yaml_files import load_entries, parse_entries
+from gradloom.codegen.reading.yaml_files import Text, TextList, TextMap, load_entries, parse_entries
 
 
 def value_of(yaml_text, key="k"):

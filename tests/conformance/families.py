@@ -55,9 +55,10 @@ _MEMBERS = {
         nn.functional.dropout3d nn.functional.alpha_dropout nn.functional.feature_alpha_dropout
         native_dropout_backward""",
     "conv": """
-        nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.interpolate
-        nn.functional.upsample_bilinear nn.functional.upsample_nearest _upsample_bilinear2d_aa
-        nn.functional.grid_sample grid_sampler_2d grid_sampler_3d""",
+        nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d""",
+    "resampling": """
+        nn.functional.interpolate nn.functional.upsample_bilinear nn.functional.upsample_nearest
+        nn.functional.grid_sample""",
     "pool": "max_pool2d_with_indices_backward",
     "norm": """
         native_batch_norm native_layer_norm native_group_norm _native_batch_norm_legit

@@ -13,7 +13,7 @@ import pytest
 
 from gradloom.codegen.derivatives import derivatives, entries as derivative_keys
 from gradloom.codegen.errors import SpecError
-from gradloom.codegen.language.scope import Callables, Helper, Kind, describe_operators
+from gradloom.codegen.language.scope import Callables, Helper, describe_operators
 from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.schema import parse
 from gradloom.codegen.target import OPERATORS
@@ -40,7 +40,7 @@ class _AnyHelper(dict):
         return name not in self.operators and not special and re.fullmatch(r"[a-z_]\w+", name) is not None
 
     def __getitem__(self, name):
-        return Helper(name, "any", (), 0, frozenset(), frozenset(), True, Kind.UNKNOWN, None)
+        return Helper(name, "any")
 
     def __iter__(self):
         return iter(())

@@ -45,8 +45,6 @@ REFUSALS = (
     "depends on the values",
     "boolean mask",
     "num_classes",
-    "inplace arithmetic",
-    "which all examples share",
     "is not possible because there exists",
     "would resize the storage",
     "without out=",

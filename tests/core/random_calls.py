@@ -29,7 +29,7 @@ KERNELS = {
     "multinomial": sampling.draw_multinomial,
     "poisson": sampling.draw_poisson,
     "native_dropout": distributions.draw_dropout,
-    "dropout_noise": distributions.dropout_noise,
+    "dropout_noise": lambda stream, like, p: distributions.draw_dropout(stream, np.ones_like(like), p)[0],
     "rrelu_noise": distributions.rrelu_noise,
 }
 

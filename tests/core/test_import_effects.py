@@ -125,5 +125,5 @@ def test_the_first_backward_pass_lets_malloc_keep_memory_unless_the_user_says_ot
 
 
 def test_memory_to_keep_is_not_negative():
-    with pytest.raises(ValueError, match="expected a number of bytes, which is not negative, but got -1"):
+    with pytest.raises(ValueError, match="expected a non-negative number of bytes, but got -1"):
         keep_freed_memory(-1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import gradloom as torch
+from gradloom.autograd import forward_ad
+from gradloom.core import tangents
 
 
 def leaf(*values):
@@ -84,3 +86,12 @@ def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="'MulBackward0' object has no attribute '_saved_nothing'"):
         _ = node._saved_nothing
     assert "_saved_other" in dir(node)
+
+
+def test_tensors_that_are_gone_leave_nothing_behind_in_forward_mode():
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        for _ in range(3000):
+            x = x * 1.0
+        assert len(tangents._holders) < 2000
+        assert forward_ad.unpack_dual(x).tangent.tolist() == [1, 1]

@@ -148,7 +148,7 @@ def test_threads_may_enter_and_leave_modes_at_once():
             assert mode.names == ["torch.ones", "torch.Tensor.sum"]
 
     in_threads(*[work] * 4)
-    assert checks.modes_entered == []
+    assert checks.modes_entered == {}
 
 
 def test_which_modules_are_internal():

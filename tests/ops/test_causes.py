@@ -122,7 +122,11 @@ PLANTED = {
         "`self` stands where `other` belongs",
     ),
     "no_grad": Planted(
-        ONE, "xp.sin(self)", {"self": "!self.cos().conj()", "result": SIN}, "reverse", "does not multiply by `grad`"
+        ONE,
+        "xp.sin(self)",
+        {"self": "!(grad * 0 + 1) * self.cos().conj()", "result": SIN},
+        "reverse",
+        "does not multiply by `grad`",
     ),
     "zeros": Planted(ONE, "xp.sin(self)", {"self": "!zeros_like(self)", "result": SIN}, "reverse", "gives zeros"),
     "argument_transposed": Planted(

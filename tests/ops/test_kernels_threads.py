@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
+from contextlib import ExitStack
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ from gradloom.kernels._common.threads import (
     single_threaded_blas,
 )
 from tests.rounding import assert_sums_agree
-from tests.waiting import LIMIT, forked, in_threads
+from tests.waiting import LIMIT, Running, forked, in_threads
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -139,3 +142,53 @@ def test_matmul(threads, left, right, dtype, monkeypatch):
     out = np.empty_like(expected)
     assert matmul.gemm(a, b, out) is out
     assert_sums_agree(out, expected, magnitude, a.shape[-1])
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork")
+def test_a_forked_child_finds_no_lock_held():
+    import gradloom as torch
+    from gradloom.memory import locks
+
+    def use():
+        torch.rand(3)
+        x = torch.ones(2, requires_grad=True)
+        x.register_hook(lambda grad: grad)
+        torch.autograd.graph.register_multi_grad_hook([x, leaf], lambda grads: None)
+        with torch.autograd.detect_anomaly(check_nan=False), torch.autograd.forward_ad.dual_level():
+            (x * leaf).sum().backward()
+        return 0 if leaf.grad is not None else 1
+
+    def hold():
+        with ExitStack() as held:
+            for lock in [kept() for kept in locks._locks]:
+                held.enter_context(lock)
+            started.set()
+            done.wait(LIMIT)
+
+    leaf = torch.ones(2, requires_grad=True)
+    assert use() == 0
+    started, done = threading.Event(), threading.Event()
+    holder = Running(hold)
+    assert started.wait(LIMIT)
+    try:
+        assert forked(use) == 0
+    finally:
+        done.set()
+        holder.result()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork")
+def test_a_fork_waits_for_imports_of_other_threads(monkeypatch, tmp_path):
+    begun, go_on = threading.Event(), threading.Event()
+    (tmp_path / "imported_slowly.py").write_text("begun.set()\nassert go_on.wait(300)\nended = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.begun", begun, raising=False)
+    monkeypatch.setattr("builtins.go_on", go_on, raising=False)
+    monkeypatch.setattr("gradloom.binding.late._LATE", ("imported_slowly",))
+    importing = Running(lambda: import_module("imported_slowly"))
+    assert begun.wait(LIMIT)
+    threading.Timer(0.1, go_on.set).start()
+    assert forked(lambda: 0 if import_module("imported_slowly").ended else 1) == 0
+    importing.result()
+    del sys.modules["imported_slowly"]

@@ -126,11 +126,10 @@ def test_a_package_is_verified_in_its_folder_and_by_its_folder(project, tmp_path
 
 def test_a_package_may_bring_samples(project):
     (project / "src" / "planted_ops" / "samples.py").write_text(
-        "import gradloom\n\nSAMPLES = {'planted_cube': lambda: iter([((gradloom.tensor([0.0]),), {})])}\n"
+        "import gradloom\n\nSAMPLES = {'planted_cube': lambda: iter([((gradloom.ones(1, 5).double(),), {})])}\n"
     )
-    done = verify_in(project, "--json", "-")
-    assert done.returncode == 0, done.stdout
-    assert json.loads(done.stdout)["operators"][0]["checks"]["call"] == "1"
+    (found, *_) = json.loads(verify_in(project, "--json", "-").stdout)["operators"][0]["findings"]
+    assert found["cases"][0] == "planted_cube(self=float64[1, 5])"
 
 
 def test_a_package_that_was_not_generated_anew_is_refused(project):

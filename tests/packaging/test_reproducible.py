@@ -99,7 +99,7 @@ def test_the_sdist_gives_the_same_wheel(builds, tmp_path):
 def test_the_sdist_has_what_a_build_needs_and_no_more(builds):
     with tarfile.open(builds["sdist", 0]) as archive:
         names = {"/".join(Path(name).parts[1:]) for name in archive.getnames()}
-    assert {*FILES, "src/gradloom/__init__.py", "codegen/templates/macros.jinja", "generated/namespaces.py"} <= names
+    assert {*FILES, "src/gradloom/__init__.py", "codegen/templates/package.jinja", "generated/namespaces.py"} <= names
     rooms = {name.split("/")[0] for name in (*FILES, *SOURCES)}
     assert {name.split("/")[0] for name in names} <= rooms | {"PKG-INFO", "setup.cfg", "gradloom.egg-info"}
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]

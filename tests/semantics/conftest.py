@@ -8,7 +8,27 @@ from importlib.util import find_spec
 
 import pytest
 
+# Programs that write to saved memory behind autograd's back, or compute in a dtype of their own, on purpose; the
+# assertions of GRADLOOM_DEBUG refuse them.
+REFUSED_IN_DEBUG = (
+    "test_a_version_that_is_put_back_hides_a_write",
+    "test_writes_can_be_hidden",
+    "test_writes_through_data_are_not_found",
+    "test_a_saved_tensor_whose_data_was_replaced_by_another_size_is_an_error",
+    "test_an_unpack_hook_that_gives_another_size_is_an_error_of_the_formula",
+    "saved_tensors-unsafe_versions",
+    "checkpoint-ck_metadata_dtype",
+    "combinations-version_preserved",
+)
+
 LIBRARIES = [name for name in ("gradloom", "torch") if find_spec(name)]
+
+
+def pytest_collection_modifyitems(items):
+    if import_module("gradloom.dispatch.state").DEBUG:
+        for item in items:
+            if any(name in item.nodeid for name in REFUSED_IN_DEBUG):
+                item.add_marker(pytest.mark.skip(reason="GRADLOOM_DEBUG refuses what this program does"))
 
 
 @pytest.fixture(params=LIBRARIES)

@@ -404,6 +404,7 @@ class TestOperators:
         assert torch._C._VariableFunctions.rsub(leaf, 1).tolist() == [0, 0, 0]
         assert torch._C._nn.gelu(leaf).shape == (3,)
         assert torch._C._linalg.linalg_vector_norm(torch.tensor([3.0, 4.0])).item() == 5
+        assert torch._C._fft.fft_rfft(torch.ones(4))[0].real.item() == 4
         assert torch._C._special.special_entr(torch.tensor(1.0)).item() == 0
         for place in (torch._C._VariableFunctions, torch._C._nn, torch._C._special):
             assert not hasattr(place, "no_such_operator")

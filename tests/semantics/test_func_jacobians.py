@@ -216,6 +216,7 @@ def test_functions_may_write_to_what_they_made(torch, func, x, write, name):
     assert torch.allclose(hessian, func.jacfwd(func.jacfwd(energy))(x))
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor")
 @pytest.mark.parametrize(
     "transforms",
     [

@@ -87,3 +87,46 @@ def test_a_complex_number_fills_with_its_real_part(torch):
 def test_lerp_names_both_dtypes(torch):
     with pytest.raises(RuntimeError, match="expected dtype float for `end` but got dtype long int"):
         torch.lerp(torch.ones(1), torch.ones(1, dtype=torch.int64), 0.5)
+
+
+@pytest.mark.parametrize("offset", [-(2**31), 2**31, -(2**63), 2**63 - 1])
+def test_a_diagonal_beyond_the_matrix_is_empty(torch, offset):
+    x = torch.ones(3, 3)
+    assert x.diagonal(offset).shape == (0,) and x.diagonal(offset).fill_(2).numel() == 0
+    assert x.tril(offset).sum() == (9 if offset > 0 else 0) and x.triu(offset).sum() == (0 if offset > 0 else 9)
+
+
+OUT_OF_RANGE = "Dimension out of range"
+NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
+OVERFLOW = "Storage size calculation overflowed"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda t, x: x.permute(1, 2**32), IndexError, OUT_OF_RANGE),
+        (lambda t, x: t.cat([x, x], -(2**31)), IndexError, OUT_OF_RANGE),
+        (lambda t, x: t.cat([x, x], 2**40), IndexError, OUT_OF_RANGE),
+        (lambda t, x: x.sum(2**40), IndexError, OUT_OF_RANGE),
+        (lambda t, x: x.sum(2**63), ValueError, "Overflow when unpacking long long"),
+        (
+            lambda t, x: x.view(1, 2**64),
+            TypeError,
+            r"view\(\): argument 'size' failed to unpack the object at pos 2 with",
+        ),
+        (lambda t, x: t.bincount(t.tensor([2**62])), RuntimeError, OVERFLOW),
+        (lambda t, x: t.zeros(2**40, 2**40), RuntimeError, OVERFLOW),
+        (lambda t, x: t.zeros(2**50), RuntimeError, NO_MEMORY),
+        (lambda t, x: t.ones(2**40, 1) @ t.ones(1, 2**40), RuntimeError, NO_MEMORY),
+        (lambda t, x: t.nn.functional.avg_pool2d(x[None], 2, 2**32), RuntimeError, "cannot be converted to type int"),
+    ],
+)
+def test_sizes_dimensions_and_counts_out_of_range_are_refused(torch, call, error, text):
+    with pytest.raises(error, match=text):
+        call(torch, torch.ones(2, 2))
+
+
+def test_more_parts_than_memory_could_hold_are_refused(torch):
+    for count in (2**40, 2**62):
+        with pytest.raises((RuntimeError, ValueError)):
+            torch.ones(3).tensor_split(count)

@@ -43,6 +43,11 @@ def scale(torch, name):
     return make(torch, name, scale, {"x": T, "w": T, "k": float, "n": int, "return": T})
 
 
+def test_custom_operators_have_the_tag_of_well_behaved_ones_before_their_own(torch, name):
+    op = make(torch, name, lambda x: x + 1, {"x": torch.Tensor, "return": torch.Tensor}, tags=[torch.Tag.pointwise])
+    assert op._opoverload.tags == [torch.Tag.pt2_compliant_tag, torch.Tag.pointwise]
+
+
 def test_a_function_becomes_an_operator_of_its_namespace(torch, sine, name):
     namespace, short = name.split("::")
     op = getattr(getattr(torch.ops, namespace), short)

@@ -37,6 +37,15 @@ def test_an_operator_is_defined_by_a_schema_and_computed_by_a_kernel(torch, lib,
     assert ops(torch, ns).scaled.default.has_kernel_for_dispatch_key("CPU")
 
 
+@pytest.mark.parametrize("tags", ["pointwise", ["bogus"], (3,), 3, None])
+def test_anything_but_tags_is_a_type_error_and_defines_nothing(torch, lib, ns, tags):
+    with pytest.raises(TypeError):
+        lib.define("tagged(Tensor x) -> Tensor", tags=tags)
+    assert not hasattr(ops(torch, ns), "tagged")
+    lib.define("tagged(Tensor x) -> Tensor", tags=torch.Tag.core)
+    assert ops(torch, ns).tagged.default.tags == [torch.Tag.core]
+
+
 def test_defaults_are_left_to_the_kernel(torch, lib, ns):
     seen = []
     lib.define("see(Tensor x, int[] sizes, int n=2, *, float scale=1.0, str? word=None) -> Tensor")

@@ -2,10 +2,17 @@
 
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
+from functools import partial
+from pathlib import Path
 
 import pytest
+
+from tests.waiting import LIMIT, Running, in_threads
 
 
 def there_and_back(torch, value, **options):
@@ -174,6 +181,55 @@ def test_what_cannot_be_saved_leaves_the_old_file(gradloom, tmp_path):
     assert gradloom.load(path).tolist() == [1.0, 1.0] and len(list(tmp_path.iterdir())) == 1
 
 
+def test_threads_that_save_to_one_path_never_show_a_broken_file(gradloom, tmp_path):
+    path = tmp_path / "weights.pt"
+    gradloom.save({"x": gradloom.zeros(3), "n": 0}, path)
+
+    def save(n):
+        for _ in range(10):
+            gradloom.save({"x": gradloom.full((10_000 * n,), float(n)), "n": n}, path)
+
+    def load():
+        for _ in range(40):
+            found = gradloom.load(path)
+            assert (found["x"] == found["n"]).all()
+
+    in_threads(*[partial(save, n) for n in (1, 2, 3)], load, load)
+    assert [p.name for p in tmp_path.iterdir()] == ["weights.pt"]
+
+
+def test_a_killed_save_leaves_the_old_file_and_nothing_that_the_next_does_not_remove(gradloom, tmp_path):
+    path = tmp_path / "weights.pt"
+    gradloom.save(gradloom.ones(2), path)
+    killed = "import gradloom, os, sys\nos.fsync = lambda f: os._exit(9)\ngradloom.save(gradloom.zeros(9), sys.argv[1])"
+    assert subprocess.run([sys.executable, "-c", killed, path], timeout=LIMIT, check=False).returncode == 9
+    assert gradloom.load(path).tolist() == [1.0, 1.0] and len(list(tmp_path.iterdir())) == 2
+    other = tmp_path / "weights.pt.0123456789abcdef.part.txt"
+    other.touch()
+    gradloom.save(gradloom.zeros(1), path)
+    assert gradloom.load(path).tolist() == [0.0] and set(tmp_path.iterdir()) == {path, other}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes, links and pipes as on POSIX")
+def test_modes_links_and_pipes_stay_what_they_are(torch, tmp_path):
+    path, link, pipe = tmp_path / "weights.pt", tmp_path / "link.pt", tmp_path / "pipe"
+    path.touch()
+    path.chmod(0o640)
+    link.symlink_to("weights.pt")
+    torch.save(torch.ones(2), link)
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+    assert torch.load(path).tolist() == [1.0, 1.0]
+    os.mkfifo(pipe)
+    reader = Running(pipe.read_bytes)
+    if torch.__name__ == "gradloom":  # PyTorch seeks
+        torch.save(torch.ones(2), pipe)
+        assert pipe.is_fifo() and torch.load(io.BytesIO(reader.result())).tolist() == [1.0, 1.0]
+    else:
+        pipe.write_bytes(b"")
+    torch.save(torch.ones(2), os.devnull)
+    assert not Path(os.devnull).is_file()
+
+
 # --- the format from before PyTorch 1.6 -----------------------------------------------------------------------------
 
 
@@ -222,7 +278,7 @@ def test_a_damaged_file_of_the_old_format_is_refused(gradloom):
     for end in range(1, len(whole), 7):
         with pytest.raises((RuntimeError, pickle.UnpicklingError)):
             gradloom.load(io.BytesIO(whole[:end]))
-    with pytest.raises(RuntimeError, match="this is no file of save"):
+    with pytest.raises(RuntimeError, match="this file was not written by save"):
         gradloom.load(io.BytesIO(pickle.dumps({"a": 1})))
 
 

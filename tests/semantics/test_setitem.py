@@ -391,3 +391,29 @@ def always_warning(torch):
     finally:
         if hasattr(torch, "set_warn_always"):
             torch.set_warn_always(False)
+
+
+def test_a_mask_that_is_the_tensor_itself(torch):
+    x = torch.tensor([True, False, True])
+    x[x] = False
+    assert x.tolist() == [False] * 3
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x[x] = torch.tensor([True, True, True])[:0]
+    y = torch.ones(4, dtype=torch.bool)
+    for write in (lambda: y[:3].masked_fill_(y[1:], False), lambda: y[:3].__setitem__(y[1:], False)):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            write()
+
+
+def test_a_number_written_with_a_mask_of_bytes(torch):
+    x, mask = torch.zeros(3), torch.tensor([1, 0, 1], dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="only supports boolean masks, but got mask with dtype unsigned char"):
+        x[mask] = 2
+
+
+def test_an_expanded_tensor_written_to_itself(torch):
+    x = torch.arange(3.0).expand(2, 3)
+    x[None] = x
+    assert x.conj_physical_().tolist() == [[0, 1, 2]] * 2  # nothing to write for real numbers
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x[None] = x + 1

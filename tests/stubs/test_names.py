@@ -27,7 +27,9 @@ MODULES = (
     "gradloom.optim",
     "gradloom.optim.lr_scheduler",
     "gradloom.special",
+    "gradloom.fft",
     "gradloom.linalg",
+    "gradloom.masked",
     "gradloom.autograd",
     "gradloom.autograd.forward_ad",
     "gradloom.autograd.functional",
@@ -56,7 +58,7 @@ def public_names(owner) -> list[str]:
     names = [*(getattr(owner, "__all__", None) or dir(owner)), *getattr(owner, "_LAZY", ())]
     found = []
     for name in names:
-        if name.startswith("_") or name in _FROM_PYTHON:
+        if name.startswith("_") or name in _FROM_PYTHON or _is_legacy_type(owner, name):
             continue
         try:
             value = getattr(owner, name)
@@ -68,6 +70,11 @@ def public_names(owner) -> list[str]:
             continue
         found.append(name)
     return found
+
+
+def _is_legacy_type(owner, name: str) -> bool:
+    """`gradloom.FloatTensor` and the like, which the module makes when they are asked for."""
+    return owner is gradloom and name not in vars(gradloom) and name.endswith(("Tensor", "Storage"))
 
 
 def names_told(module) -> set[str]:

@@ -213,6 +213,31 @@ def test_source_and_tracebacks_show_the_generated_code(define):
     assert any("class BreaksBackward0" in source for source in definition.sources.values())
 
 
+@pytest.mark.parametrize("value", [None, 1, (1, 2, 3), [np.ones(2)]])
+def test_a_kernel_that_returns_other_than_the_schema_says_is_named(define, value):
+    def broken(x):
+        return value
+
+    kernel = "- func: broken(Tensor self) -> (Tensor, Tensor)\n  kernel: python.broken"
+    define(kernel, kernels=[broken])
+    with pytest.raises(RuntimeError, match=r"^broken\(\): the kernel does not return what the schema says: "):
+        ops.user.broken(double(1.0))
+
+
+def test_a_kernel_is_read_where_its_source_can_be(define):
+    def first(x):
+        if x.size:
+            return x[0]
+
+    def scaled(x, n: int):
+        return x * n
+
+    with pytest.raises(SpecError, match="`python.first`, line 1, may end without a value"):
+        define("- func: first(Tensor self) -> Tensor\n  kernel: python.first", kernels=[first])
+    with pytest.raises(SpecError, match="`other` is Tensor, and `n` of `python.scaled` is int"):
+        define("- func: scaled(Tensor self, Tensor other) -> Tensor\n  kernel: python.scaled", kernels=[scaled])
+
+
 BROKEN = {
     "a typo in a kernel": (SOFTABS.replace("xp.sqrt", "xp.sqrtt"), "<define>:7:14", "sqrtt"),
     "a typo in a formula": (SOFTABS.replace("/ result", "/ resutl"), "<define>:9:23", "did you mean `result`?"),
@@ -220,7 +245,12 @@ BROKEN = {
     "a name of gradloom": (
         PLAIN.format(name="sqrt", kernel="self", formula="grad").replace("  kernel", "  top_level: true\n  kernel", 1),
         "<define>:3:14",
-        "gradloom has a function `sqrt` already",
+        "gradloom has a `sqrt` already",
+    ),
+    "a name that is imported on first use": (
+        PLAIN.format(name="load", kernel="self", formula="grad").replace("  kernel", "  top_level: true\n  kernel", 1),
+        "<define>:3:14",
+        "gradloom has a `load` already",
     ),
     "a name that annotations have": (
         PLAIN.format(name="float", kernel="self", formula="grad"),
@@ -286,7 +316,7 @@ def test_what_is_wrong_is_said_at_its_place_and_nothing_is_defined(define, kind)
 
 
 def test_a_name_that_only_the_class_of_tensors_knows_is_refused_and_nothing_is_bound(define):
-    with pytest.raises(RuntimeError, match="there is Tensor.backward already"):
+    with pytest.raises(SpecError, match="tensors have a `backward` already"):
         define(SOFTABS.replace("softabs", "backward"))
     assert not hasattr(gradloom.Tensor, "backward_")
     assert "user" not in dir(ops) or "backward" not in dir(ops.user)
@@ -329,6 +359,15 @@ def test_an_override_takes_effect_on_every_call_and_ends(define, call):
         assert gradients() == [15, 2]
         assert override.overrides == ("mul.Tensor", "mul_.Tensor")
     assert gradients() == [5, 2]
+
+
+def test_an_override_of_an_operator_with_aliases_of_arguments(define):
+    """The signature of `cumsum` has `axis=MISSING` beside `dim`."""
+    schema = "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"
+    x = double(0.5)
+    with define(f"- name: {schema}\n  override: true\n  self: grad * 3\n  result: auto_linear\n"):
+        (gradient,) = gradloom.autograd.grad(gradloom.cumsum(x, axis=0), x)
+    assert gradient.item() == 3
 
 
 def test_an_override_changes_forward_mode_and_double_backward(define):
@@ -452,7 +491,12 @@ def test_kernels_and_helpers_may_be_functions_of_the_program(define):
         (("python.mean_of", "python.mean_off"), {}, SpecError, "did you mean `python.mean_of`?"),
         (("python.mean_of", "numpy.mean_of"), {}, SpecError, "there is no kernel `numpy.mean_of`"),
         (("python.mean_of", "python.mean_of(self, 1, 2, 3)"), {}, SpecError, "takes 2 positional"),
-        (("_backward(grad, window)", "_backward(grad)"), {}, SpecError, "`mean_of_backward` needs `window`"),
+        (
+            ("_backward(grad, window)", "_backward(grad)"),
+            {},
+            SpecError,
+            "`mean_of_backward` cannot be called like this: `window` is missing",
+        ),
         (("", ""), {"kernels": mean_of}, TypeError, r"kernels=\[mean_of\]"),
         (("", ""), {"kernels": [lambda x: x]}, TypeError, "`<lambda>`"),
         (("", ""), {"helpers": [gradloom.autograd.gradcheck, zeros_of]}, TypeError, "generated code has a `zeros_of`"),

@@ -10,7 +10,7 @@ import gradloom
 from gradloom.codegen.outputs.support import Fact, complex_loops
 from gradloom.tools.support import own_support, support_row
 from gradloom.tools.verify import own_operators
-from gradloom.tools.verify.case import cases as cases_of
+from gradloom.tools.verify.sampling import cases as cases_of
 
 forward_ad = gradloom.autograd.forward_ad
 
@@ -55,6 +55,10 @@ def forward(sample):
     return "yes" if any(t is not None for t in tangents) else "none"
 
 
+# Composites whose result is an integer, made of operators that are differentiable.
+COUNTS = ("linalg_matrix_rank",)
+
+
 def agrees(fact: Fact, seen: str) -> bool:
     return {"part": "yes"}.get(fact.answer, fact.answer) == seen
 
@@ -68,7 +72,7 @@ def test_every_row_says_what_the_operator_does():
         if operator.schema.kind != "functional":
             continue
         cases = differentiable_samples(operator)
-        if not cases:
+        if not cases or operator.name.startswith(COUNTS):
             continue
         compared += 1
         row = support_row(operator.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .._library.operator import _AutoDispatchBelowAutograd
 from ..autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from ..core import engine
+from ..core.accumulate_grad import AccumulateGrad
 from ..core.node import Node
 from ..dispatch.state import ALL_DISABLED, ENABLED, disabled_torch_function as _disabled_torch_function_impl, state
 from ..ops._schema import Argument, FunctionSchema, parse_schema
@@ -22,7 +23,7 @@ _LAZY = {
         name: (module, name)
         for module, names in {
             "gradloom._C._state": """
-                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _get_obj_in_tls
+                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _fft _get_obj_in_tls
                 _get_privateuse1_backend_name _get_tracing_state _has_storage _is_fwd_grad_enabled
                 _is_grad_layout_enforcement_enabled _is_key_in_tls _is_view_replay_enabled _linalg _log_api_usage_once
                 _nn _remove_obj_from_tls _set_fwd_grad_enabled _set_grad_enabled _set_grad_layout_enforcement_enabled
@@ -41,6 +42,7 @@ _LAZY = {
     "TensorBase": ("gradloom", "Tensor"),
     "_TensorBase": ("gradloom", "Tensor"),
     "_InferenceMode": ("gradloom", "inference_mode"),
+    "_LinAlgError": ("gradloom.linalg", "LinAlgError"),
     "_increment_version": ("gradloom.autograd", "increment_version"),
     "_has_torch_function": ("gradloom.overrides", "has_torch_function"),
     "_has_torch_function_unary": ("gradloom.overrides", "has_torch_function_unary"),
@@ -105,16 +107,22 @@ def _current_autograd_node() -> Node | None:
 
 
 def _will_engine_execute_node(node: Node) -> bool:
-    """Return whether this thread's backward pass has run, runs or will run a node.
+    """Return whether this thread's backward pass has run, runs or will run a node, other than its only root.
 
-    Raises RuntimeError outside of a backward pass, for anything but a node, and for a node whose gradient autograd.grad
-    only captures.
+    Raises RuntimeError outside of a backward pass, for anything but a node, and for a leaf's node whose gradient
+    autograd.grad captures.
     """
     if not isinstance(node, Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     if state.graph_task is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
-    return engine.will_run(node)
+    task = state.graph_task
+    if task.plan is not None and isinstance(node, AccumulateGrad) and task.plan.captures.get(node):
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). "
+            "This is currently not supported."
+        )
+    return node is not task.root and engine.will_run(node)
 
 
 def _current_graph_task_execution_order() -> list[Node]:

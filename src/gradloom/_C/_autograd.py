@@ -50,7 +50,9 @@ _CREATION = {meta: creation for creation, meta in _META.items()}
 
 def _view_of(tensor):
     if tensor._view is None:
-        raise RuntimeError("Expected meta != nullptr to be true, but got false: the tensor is no differentiable view")
+        raise RuntimeError(
+            "Expected meta != nullptr to be true, but got false: the tensor is not a differentiable view"
+        )
     return tensor._view
 
 
@@ -75,16 +77,23 @@ def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[in
 
     Raises:
         TypeError: for one tensor instead of a sequence.
-        RuntimeError: for an inference tensor.
+        RuntimeError: for an inference tensor, a negative version, or another number of versions.
     """
     if not isinstance(tensors, (tuple, list)) or not isinstance(versions, (tuple, list)):
         raise TypeError(
             "_unsafe_set_version_counter(): incompatible function arguments: it takes a sequence of "
             "Tensors and one of ints"
         )
+    if len(tensors) != len(versions):
+        raise RuntimeError(f"tensors_len={len(tensors)}, versions_len={len(versions)}")
     for tensor, version in zip(tensors, versions, strict=True):
         if tensor._inference:
-            raise RuntimeError("Inference tensors do not track version counter.")
+            raise RuntimeError(
+                "Tried to call torch.autograd._unsafe_set_version() on a tensor that does not have a version "
+                "counter. Was it created in inference mode?"
+            )
+        if version < 0:
+            raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
         if tensor._vc is None:
             tensor._vc = [0]
         tensor._vc[0] = version

@@ -48,9 +48,9 @@ def _is_view_replay_enabled() -> bool:
 
 
 def _set_view_replay_enabled(enabled: bool) -> None:
-    """Store the setting for `_is_view_replay_enabled`; it has no effect. Views of a base that was written to are
-    recreated from their strides, and replayed where strides do not suffice."""
-    state.view_replay = _checked(enabled, "set_view_replay_enabled")
+    """Set whether views that this thread makes are recreated by their operators; see
+    autograd.grad_mode._force_original_view_tracking."""
+    grad_mode.set_view_replay(_checked(enabled, "set_view_replay_enabled"))
 
 
 def _is_grad_layout_enforcement_enabled() -> bool:
@@ -186,6 +186,8 @@ class _Names:
 
 
 _VariableFunctions = _Names("gradloom._C._VariableFunctions", None)
+_VF = _Names("gradloom._VF", None)
+_fft = _Names("gradloom._C._fft", "fft")
 _linalg = _Names("gradloom._C._linalg", "linalg")
 _special = _Names("gradloom._C._special", "special")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..ops._schema import FunctionSchema, parse_schema
+from ..ops._schema import FunctionSchema, Tag, parse_schema
 from . import registry
 from .autograd import Formula
 from .infer_schema import infer_schema
@@ -55,7 +55,8 @@ def custom_op(
         else:
             text = short + schema.strip()
             _check_mutates(schema, text, mutates_args)
-        return CustomOpDef(namespace, short, text, function, tags or (), device_types)
+        given = (tags,) if isinstance(tags, (Tag, str)) else tags or ()
+        return CustomOpDef(namespace, short, text, function, (Tag.pt2_compliant_tag, *given), device_types)
 
     return make if fn is None else make(fn)
 

@@ -1,4 +1,4 @@
-"""opcheck: does an operator do what its schema and its registrations say? And the context of fake functions."""
+"""opcheck: compare an operator with its schema and registrations; and the context of fake functions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_b
 _COMPILED = ("test_aot_dispatch_static", "test_aot_dispatch_dynamic")
 
 
-# Stands for an extent that depends on values; a prime that no test is likely to have.
+# Stands for a size that depends on values; a prime that tests are unlikely to use.
 DYNAMIC = 7919
 
 
 class FakeImplCtx:
-    """What `gradloom.library.get_ctx()` returns within a function given to register_fake."""
+    """The object that `gradloom.library.get_ctx()` returns within a function given to register_fake."""
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
         """Return an extent of a result that depends on the values of the arguments.

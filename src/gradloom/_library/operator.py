@@ -1,12 +1,12 @@
 """An operator whose kernels are Python functions, registered by dispatch key.
 
 Note [Library operators]
-A LibraryOperator is for an operator of gradloom.library what the generated wrapper is for one from YAML: it takes all
-arguments in the schema's order, lets features intercept the call (Note [Interception]), records history, and calls a
-kernel. From the top:
+A LibraryOperator takes the place of the generated wrapper for an operator of gradloom.library: it takes all arguments
+in the schema's order, lets features intercept the call (Note [Interception]), records history, and calls a kernel. From
+the top:
 
     interception    profiler, vmap, autocast
-    autograd        the kernel of the key Autograd; or the formula of register_autograd (autograd.py); or neither: then
+    autograd        the kernel of the key Autograd; or the formula of register_autograd (autograd.py); without either,
                     the kernel's operations are recorded, and backward through them warns
     Python          dispatch modes and __torch_dispatch__
     kernel          the first of CPU, CompositeExplicitAutograd and CompositeImplicitAutograd

@@ -48,8 +48,9 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
         tags: members of gradloom.Tag.
         replace: whether it may replace one that a library defined before.
 
-    Raises RuntimeError if the text is not a schema, or the operator exists.
+    Raises RuntimeError if the text is not a schema, or the operator exists, and TypeError for anything but tags.
     """
+    words = " ".join(_tag_names(tags))
     schema = parse_schema(text)
     own, _, name = schema.name.rpartition("::")
     if own and own != namespace:
@@ -70,7 +71,6 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
             "times. Each overload's schema should only be registered with a single call to define()."
         )
     table[name] = packet
-    words = " ".join(tag.name if isinstance(tag, Tag) else str(tag) for tag in _as_tuple(tags))
     operator.__doc__ = str(schema)
     operator.overload = packet._add(
         Row(overload, operator, str(schema).removeprefix(f"{namespace}::"), words, "", operator)
@@ -80,8 +80,12 @@ def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = 
     return operator
 
 
-def _as_tuple(tags: Any) -> tuple[Any, ...]:
-    return (tags,) if isinstance(tags, (Tag, str)) else tuple(tags)
+def _tag_names(tags: Any) -> list[str]:
+    found: list[Any] = [tags] if isinstance(tags, (Tag, str)) else list(tags)
+    for tag in found:
+        if not isinstance(tag, Tag):
+            raise TypeError(f"an operator's tags are members of gradloom.Tag, such as gradloom.Tag.core, not {tag!r}")
+    return [tag.name for tag in found]
 
 
 def remove(operator: LibraryOperator) -> None:

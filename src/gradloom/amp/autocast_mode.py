@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..dispatch import _operators as ops
+from ..dispatch.state import Whole
 from ..types.dtype import bfloat16, dtype as DType, float16, float64
 from .settings import (
-    autocast_decrement_nesting,
-    autocast_increment_nesting,
     clear_autocast_cache,
     get_autocast_dtype,
     is_autocast_available,
@@ -20,6 +19,7 @@ from .settings import (
     set_autocast_cache_enabled,
     set_autocast_dtype,
     set_autocast_enabled,
+    settings,
 )
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -28,7 +28,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 CPU_DTYPES = (bfloat16, float16)
 
 
-class autocast:
+class autocast(Whole):
     """Compute products and convolutions in lower precision within a region, and sensitive operators in float32.
 
     Operators whose YAML entry has the key `autocast` cast their floating-point arguments; the others compute in the
@@ -62,7 +62,6 @@ class autocast:
         self.fast_dtype: DType = default if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._is_possible()
-        self._before: list[tuple[bool, DType, bool]] = []
 
     def _is_possible(self) -> bool:
         """Return whether casting can be enabled; warn if it cannot."""
@@ -80,18 +79,20 @@ class autocast:
             return False
         return True
 
-    def __enter__(self) -> Self:
+    def _change(self) -> Self:
         device = self.device
-        self._before.append((is_autocast_enabled(device), get_autocast_dtype(device), is_autocast_cache_enabled()))
+        before = is_autocast_enabled(device), get_autocast_dtype(device), is_autocast_cache_enabled()
+        region = settings()
+        self._keep((region.nesting, before))
         self._set(self._enabled, self.fast_dtype, self._cache_enabled)
-        autocast_increment_nesting()
+        region.nesting += 1
         return self
 
-    def __exit__(self, *exception: object) -> Literal[False]:
-        if autocast_decrement_nesting() == 0:
+    def _restore(self, before: tuple[int, tuple[bool, DType, bool]]) -> None:
+        settings().nesting, former = before
+        if before[0] == 0:
             clear_autocast_cache()
-        self._set(*self._before.pop())
-        return False
+        self._set(*former)
 
     def _set(self, enabled: bool, dtype: DType, caches: bool) -> None:
         set_autocast_enabled(self.device, enabled)
@@ -109,7 +110,7 @@ class autocast:
     def _again(self) -> autocast:
         """Return another region with the same settings."""
         found = object.__new__(autocast)
-        found.__dict__.update(self.__dict__, _before=[])
+        found.__dict__.update(self.__dict__, _kept=())
         return found
 
 

@@ -9,7 +9,7 @@ from ..core.node import Node
 from ..dispatch.state import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .gradcheck import gradcheck, gradgradcheck  # the functions win over the module of that name, as in PyTorch
+from .gradcheck import gradcheck, gradgradcheck  # the functions replace the module of that name, as in PyTorch
 from .passes import backward, grad, increment_version
 
 __all__ = [
@@ -67,6 +67,7 @@ _LAZY = {
     "_engine_run_backward": "graph",
 }
 _MODULES = {
+    "_functions",
     "forward_ad",
     "functional",
     "graph",

@@ -14,16 +14,20 @@ class _Switch:
 
     @property
     def prev(self) -> bool:
-        """Whether the mode was on before."""
+        """Return whether the mode was on before."""
         return self._before[0]
 
     @property
     def prev_check_nan(self) -> bool:
-        """Whether NaNs raised before."""
+        """Return whether NaNs raised before."""
         return self._before[1]
 
     def __exit__(self, *exc: object) -> None:
-        set_anomaly_enabled(*self._before)
+        try:
+            set_anomaly_enabled(*self._before)
+        except BaseException:  # see Note [Interrupts]
+            set_anomaly_enabled(*self._before)
+            raise
 
 
 class set_detect_anomaly(_Switch):
@@ -61,4 +65,8 @@ class detect_anomaly(_Switch):
         )
 
     def __enter__(self) -> None:
-        set_anomaly_enabled(True, self.check_nan)
+        try:
+            set_anomaly_enabled(True, self.check_nan)
+        except BaseException:
+            set_anomaly_enabled(*self._before)
+            raise

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.node import Node
-from ..core.tangents import drop_tangents, set_tangent, tangent_of, without_tangents
+from ..core.tangents import drop_tangents, set_tangent, tangent_of, with_layout_of, without_tangents
 from ..core.views import PrimalView
 from ..dispatch import _operators
-from ..dispatch.state import FORWARD_AD, each_thread, state
+from ..dispatch.state import FORWARD_AD, Whole, each_thread, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
 
     @classmethod
     def _make(cls, pair: Iterable[Tensor | None]) -> UnpackedDualTensor:
-        """Return a pair made of an iterable, as named tuples have it."""
+        """Return a pair made from an iterable, as named tuples do."""
         return tuple.__new__(cls, tuple(pair))
 
     def _asdict(self) -> dict[str, Tensor | None]:
@@ -66,66 +66,100 @@ def enter_dual_level() -> int:
     """
     if _level[0] >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _level[0] += 1
-    each_thread(FORWARD_AD, True)
-    if not state.forward_grad:
-        state.flags &= ~FORWARD_AD
-    return _level[0]
+    try:
+        _open()
+    except BaseException:
+        _close()
+        raise
+    return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level: all tangents are dropped."""
+    """Close the level and drop all tangents."""
     if level is None:
         level = _level[0]
     if level < 0:
-        raise RuntimeError("Dual level must be a positive number: no level is open, so that none can be left.")
+        raise RuntimeError("Dual level must be a positive number.")
     if level != _level[0]:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    _level[0] -= 1
+    try:
+        _close()
+    except BaseException:
+        _close()
+        raise
+
+
+def _open() -> None:
+    _level[0] = 0
+    each_thread(FORWARD_AD, True)
+    if not state.forward_grad:
+        state.flags &= ~FORWARD_AD
+
+
+def _close() -> None:
     each_thread(FORWARD_AD, False)
     drop_tangents()
+    _level[0] = -1
 
 
-class dual_level:
+class dual_level(Whole):
     """A `with` block in which tensors may be dual."""
 
-    def __enter__(self) -> int:
-        return enter_dual_level()
+    def _change(self) -> int:
+        if _level[0] >= 0:
+            return enter_dual_level()  # raises
+        self._keep(progress := [False])
+        _open()
+        progress[0] = True
+        return 0
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        exit_dual_level()
-        if error is not None:
-            from ..core.error_notes import explain_forward
+    def _restore(self, progress: list[bool]) -> None:
+        if _level[0] < 0 and progress[0]:
+            exit_dual_level()  # raises
+        progress[0] = False
+        _close()
 
-            explain_forward(error)
+    def __del__(self) -> None:
+        if self._kept:  # an interrupt came before the first step of `__exit__`
+            self._leave(())
+
+    def _left_by(self, error: BaseException) -> None:
+        from ..core.error_notes import explain_forward
+
+        explain_forward(error)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """`tensor` with `tangent` attached: a view of it, differentiable by both modes.
+    """Return a view of `tensor` with `tangent` attached, differentiable by both modes.
 
     Args:
         tensor: floating or complex.
-        tangent: of the same shape; of another dtype, too, which the tangents of results then have as it follows.
+        tangent: a Tensor of the same shape. Its dtype may differ; the tangents of results then follow from it.
 
     Raises:
-        RuntimeError: outside of a level.
+        RuntimeError: outside of a level, or if either has a tangent already.
         ValueError: if the dtypes cannot carry a derivative.
     """
-    if _level[0] < 0:
+    if _level[0] < 0 or level is not None and level < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    _check_level(level)
     check_dual(tensor, tangent)
+    if level is not None and level != _level[0]:
+        raise RuntimeError("Invalid level given to _make_dual")
     if tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
             f"level {_level[0]} is not supported."
         )
+    if tangent_of(tangent) is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level{_level[0]} is not supported."
+        )
     dual = _primal_view(tensor)
-    set_tangent(dual, tangent, as_given=True)
+    set_tangent(dual, with_layout_of(tensor, tangent), as_given=True)
     return dual
 
 
@@ -154,11 +188,12 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     Args:
         level: the level to read; by default the innermost.
     """
+    if _level[0] < 0 or not state.forward_grad or level is not None and level < 0:
+        return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, _operators.Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
-    if _level[0] < 0 or not state.forward_grad:
+    if level is not None and level != _level[0]:
         return UnpackedDualTensor(tensor, None)
-    _check_level(level)
     tangent = tangent_of(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
@@ -168,7 +203,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 class Identity(Node):
-    """Node of a primal that `unpack_dual` returned, or of an input of a transform: passes gradients on."""
+    """Node of a primal that `unpack_dual` returned, or of an input of a transform; passes gradients on."""
 
     __slots__ = ()
 
@@ -177,18 +212,13 @@ class Identity(Node):
 
 
 def name_identity(seen) -> None:
-    """Let the node of what `view_as` gave be an Identity, as in PyTorch, which hands gradients on as they are."""
+    """Make the node of a result of `view_as` an Identity, as in PyTorch; it passes gradients on unchanged."""
     view = seen._view
     if view is not None and view.edge[0] is not None:
         made, node = view.edge[0], object.__new__(Identity)
         node.next_edges, node.sequence_nr = made.next_edges, made.sequence_nr
         node.input_metadata, node.hooks = made.input_metadata, made.hooks
         view.edge = (node, 0)
-
-
-def _check_level(level) -> None:
-    if level is not None and level != _level[0]:
-        raise RuntimeError(f"Invalid level {level}: the level that is open is {_level[0]}, and there is only one.")
 
 
 def _primal_view(tensor):
@@ -203,28 +233,28 @@ def _primal_view(tensor):
 
 
 def __getattr__(name: str) -> int:
-    if name == "_current_level":  # PyTorch's name for the level that is open; -1 for none
+    if name == "_current_level":  # PyTorch's name for the open level; -1 for none
         return _level[0]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class _set_fwd_grad_enabled:
+class _set_fwd_grad_enabled(Whole):
     """A `with` block in which this thread's operators make no tangents (or make them again)."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
 
-    def __enter__(self) -> None:
-        self.before = state.flags & FORWARD_AD, state.forward_grad
+    def _change(self) -> None:
+        self._keep((state.flags & FORWARD_AD, state.forward_grad))
         set_forward_grad(self.mode)
 
-    def __exit__(self, kind, error, traceback) -> None:
-        flag, state.forward_grad = self.before
+    def _restore(self, before) -> None:
+        flag, state.forward_grad = before
         state.flags = state.flags & ~FORWARD_AD | (flag if _level[0] >= 0 else 0)
 
 
 def set_forward_grad(mode: bool) -> None:
-    """Say whether this thread's operators make tangents within a level."""
+    """Set whether this thread's operators make tangents within a level."""
     state.forward_grad = mode
     state.flags = state.flags | FORWARD_AD if mode and _level[0] >= 0 else state.flags & ~FORWARD_AD
 

@@ -9,7 +9,7 @@ from ..core import late
 from ..core.anomaly import remember
 from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
-from ..core.saved_variable import FREED_MESSAGE, raw_saved, unpack
+from ..core.saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class FunctionCtx:
-    """Methods of `ctx` in forward, backward and setup_context. It takes any other attribute as well."""
+    """Methods of `ctx` in forward, backward and setup_context. Any other attribute may be set on it, too."""
 
     if TYPE_CHECKING:
         saved_tensors: tuple[Any, ...]
@@ -44,29 +44,29 @@ class FunctionCtx:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (inputs, outputs, intermediates, or None) for backward, with version checks."""
+        """Save tensors (inputs, outputs, intermediates, or None) for backward, with version checks."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `jvp`."""
+        """Save tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, _operators.Tensor) or tensor is None):
                 raise AssertionError(
-                    "save_for_forward expects all arguments to be tensors; you should save "
-                    f"non-tensors as attributes on ctx. Got {type(tensor).__name__}"
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    "on ctx."
                 )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
-        """Name the inputs that forward wrote to in place; they must be returned."""
+        """Declare inputs that forward wrote to in place; they must be returned."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Name the outputs that no gradient flows through."""
+        """Declare outputs through which no gradient flows."""
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Return whether undefined gradients reach backward as zeros (the default) or as None.
+        """Set whether undefined gradients reach backward as zeros (the default) or as None.
 
         Args:
             value: True for zeros.
@@ -79,7 +79,7 @@ class FunctionCtx:
         self.materialize_grads: bool = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Warn, without an effect: shared memory is found without it."""
+        """Warn and do nothing: shared memory is detected automatically."""
         import warnings
 
         warnings.warn(
@@ -91,11 +91,18 @@ class FunctionCtx:
 
 
 class FunctionMeta(type):
-    """Gives every Function class its node class, `<Name>Backward`."""
+    """Metaclass that gives every Function class its node class, `<Name>Backward`."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
         cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
+
+
+def _unpacked(saved, node):
+    """Return a saved tensor of a custom function; an unpack hook runs in every access."""
+    if saved.__class__ is SavedVariable and saved.unpack_hook is not None:
+        return saved.unpack_anew(node)
+    return unpack(saved, node)
 
 
 class BackwardCFunction(FunctionCtx, Node):
@@ -128,7 +135,7 @@ class BackwardCFunction(FunctionCtx, Node):
             raise RuntimeError(FREED_MESSAGE)
         if self.saved_for_forward:  # only until `apply` returns
             return self.saved_for_forward
-        found = tuple([unpack(s, self) for s in self._saved])
+        found = tuple([_unpacked(s, self) for s in self._saved])
         if self._forward_cls.clear_saved_tensors_on_access:
             self._saved, self._accessed = (), True
         return found
@@ -171,7 +178,7 @@ class BackwardCFunction(FunctionCtx, Node):
         return self._edge_gradients(found)
 
     def _edge_gradients(self, found):
-        """Return the gradients of the tensor arguments, from what backward returned for all arguments."""
+        """Return the gradients of the tensor arguments; backward returns one for every argument."""
         is_tensor = self._is_tensor
         if len(found) > len(is_tensor):
             if any(g is not None for g in found[len(is_tensor) :]):
@@ -203,7 +210,8 @@ class BackwardCFunction(FunctionCtx, Node):
         return tuple(out)
 
     def _refuse_complex(self, grad, position: int, edge: int):
-        """Operators' formulas may leave it to the engine to take the real part; a user's backward must mean it."""
+        """Refuse a complex gradient of a real input. In operators' formulas the engine takes the real part; a user's
+        backward must do so explicitly."""
         following, nr = self.next_edges[edge]
         wanted = following.input_metadata[2 * nr + 1] if following is not None else None
         if wanted is not None and wanted.kind != "c":
@@ -231,10 +239,10 @@ class Function(metaclass=FunctionMeta):
 
     Attributes:
         generate_vmap_rule: True if vmap may batch forward and backward operator by operator.
-        clear_saved_tensors_on_access: True if `ctx.saved_tensors` may be read once only, and gives the tensors away: so
-            backward can free one as soon as it is done with it.
+        clear_saved_tensors_on_access: True if `ctx.saved_tensors` may be read once only. It then drops its references,
+            so that backward can free each tensor after its last use.
         boxed_grads_call: True if backward takes the gradients as one list, `backward(ctx, grads)`, from which it may
-            remove them as soon as it is done with them.
+            remove each after its last use.
     """
 
     generate_vmap_rule = False
@@ -261,17 +269,17 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """`forward(ctx, *args)`, or `forward(*args)` beside a setup_context: computes a result or a tuple of them."""
+        """Compute a result or a tuple: `forward(ctx, *args)`, or `forward(*args)` if there is a setup_context."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keep on `ctx` what backward needs of the arguments and the output of a forward that takes no ctx."""
+        """Save on `ctx` what backward needs from the arguments and the output, for a forward that takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
-        """`backward(ctx, *grads)`: a gradient (or None) per argument of forward, from one per output."""
+        """Return a gradient (or None) per argument of forward, from one per output: `backward(ctx, *grads)`."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
@@ -281,14 +289,14 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(*args: Any, **kwargs: Any) -> Any:
-        """`jvp(ctx, *tangents)`: the tangents of the outputs, from one per argument of forward."""
+        """Return the tangents of the outputs, from one per argument of forward: `jvp(ctx, *tangents)`."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(*args: Any, **kwargs: Any) -> Any:
-        """`vmap(info, in_dims, *args)`: the rule for batches."""
+        """Compute a batch: `vmap(info, in_dims, *args)` returns the outputs and their batch dimensions."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod "
             "or set generate_vmap_rule=True."
@@ -344,12 +352,12 @@ class Function(metaclass=FunctionMeta):
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
             propagate_tangents(cls, ctx, args, is_tensor, outputs, wrapped)
-        ctx.saved_for_forward = ctx.dirty_tensors = ctx.non_differentiable = None  # results, which hold ctx in turn
+        ctx.saved_for_forward = ctx.dirty_tensors = ctx.non_differentiable = None  # results, which refer to ctx
         return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
 class InplaceFunction(Function):
-    """A Function with an attribute for writing in place; kept for code written for PyTorch.
+    """A Function with an attribute for in-place writes; kept for programs written for PyTorch.
 
     Args:
         inplace: the value of `self.inplace`.
@@ -367,11 +375,11 @@ class NestedIOFunction(Function):
     """
 
     def forward_extended(self, *input: Any) -> None:
-        """Compute the outputs; a subclass defines it in place of forward."""
+        """Compute the outputs; a subclass defines this method instead of forward."""
         raise NotImplementedError
 
     def backward_extended(self, *grad_output: Any) -> None:
-        """Compute the gradients; a subclass defines it in place of backward."""
+        """Compute the gradients; a subclass defines this method instead of backward."""
         raise NotImplementedError
 
 
@@ -380,7 +388,7 @@ def _needs(is_tensor, edges):
     return tuple([t and next(following) is not NO_EDGE for t in is_tensor])
 
 
-_SingleLevelFunction = Function  # names that PyTorch has for what is one class here
+_SingleLevelFunction = Function  # PyTorch's three names for one class
 _ContextMethodMixin = FunctionCtx
 
 
@@ -402,17 +410,22 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
         if flags & GRAD_OFF or not any(isinstance(a, _operators.Tensor) and a.requires_grad for a in args):
             return outputs
         found = outputs if isinstance(outputs, tuple) else (outputs,)
-        # Without edges of its own: it raises when `backward` runs everything, and autograd.grad passes it over when it
-        # asks for inputs that other paths lead to.
+        # Its edges lead to leaves of its own, as in PyTorch: it raises when `backward` runs all nodes; autograd.grad
+        # skips it if other paths lead to the inputs.
         node = Error("trying to differentiate twice a function that was marked with @once_differentiable")
         node.sequence_nr = next_sequence_nr()
-        marked = []
+        marked, edges = [], []
         for out in found:
+            edges.append(NO_EDGE)
             if isinstance(out, _operators.Tensor):
-                out = out._detached_alias()
+                leaf, out = out._detached_alias(), out._detached_alias()
+                if leaf._array.dtype.kind in "fcV":
+                    leaf.requires_grad = True
+                    edges[-1] = gradient_edge(leaf)
                 node.input_metadata = (*node.input_metadata, out._array.shape, out._array.dtype)
                 out._edge = (node, len(node.input_metadata) // 2 - 1)
             marked.append(out)
+        node.next_edges = tuple(edges)
         return tuple(marked) if isinstance(outputs, tuple) else marked[0]
 
     return wrapper
@@ -421,7 +434,7 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
 def _by_position(
     forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool
 ) -> tuple[Any, ...]:
-    """Return all arguments of `Function.apply` by position, as backward numbers their gradients.
+    """Return all arguments of `Function.apply` by position, since backward numbers their gradients.
 
     Args:
         forward: the method to call.
@@ -430,7 +443,8 @@ def _by_position(
         separate: whether there is a setup_context, which gets the defaults of omitted arguments. Otherwise arguments
             before a keyword argument are required, and forward fills in those after it.
 
-    Raises TypeError for a name that forward does not have, or has after a `*`, and for a duplicate or missing argument.
+    Raises TypeError for a name that is not a parameter of forward or follows a `*`, and for a duplicate or missing
+    argument.
     """
     import inspect
 

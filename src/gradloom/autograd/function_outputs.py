@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, bump_version
 from ..core.saved_variable import SavedVariable
-from ..core.tangents import set_tangent, tangent_of, without_tangents, zeros_for
+from ..core.tangents import set_tangent, tangent_of, update_tangent, without_tangents, zeros_for
 from ..core.views import (
     CUSTOM_FUNCTION,
     DEFAULT,
@@ -23,8 +23,8 @@ from ..dispatch.state import FORWARD_AD, disabled_torch_function, state
 def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: bool) -> tuple:
     """Return the results with the node as their history.
 
-    A tensor that forward wrote to (`mark_dirty`) is returned itself, an unchanged input as a view of itself, and
-    anything but a tensor unchanged.
+    A tensor that forward wrote to (`mark_dirty`) is returned itself, an unmodified input as a view, and other values
+    unchanged.
 
     Args:
         ctx: the node.
@@ -73,7 +73,7 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
                 out._view.edge = edge
             else:
                 out._edge = edge
-            if out._view is not None and id(out) not in dirty:  # written in place, a view stays what it is
+            if out._view is not None and id(out) not in dirty:  # written in place: a view remains a view
                 views.append(out._view)
         wrapped.append(out)
     if not ctx._materialize_non_diff_grads:
@@ -86,7 +86,7 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
 
 
 def _tuple_of(ctx, name: str) -> tuple:
-    """Return an attribute that a method of `ctx` sets, and that may have been set without it."""
+    """Return an attribute that a method of `ctx` sets; refuse a value that was assigned directly and is not a tuple."""
     found = getattr(ctx, name)
     if not isinstance(found, tuple):
         raise RuntimeError(
@@ -120,18 +120,20 @@ def _checked_dirty(ctx, inputs, outputs):
 
 
 def _check_write(tensor, outputs: int) -> None:
-    """Refuse a write that would break the graph; forward has done it, so that a view's history may be out of date."""
+    """Refuse a write that would break the graph. Forward has already written, so a view's history may be stale."""
     view = tensor._view
-    if view is None or view.creation == NO_GRAD:  # such a view has no history, even if its base has
+    if view is None or view.creation == NO_GRAD:  # such a view has no history, even if its base has one
         if tensor.requires_grad and (view is not None or tensor.is_leaf):
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
         if outputs > 1:
             raise RuntimeError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your "
-                "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
-                "it two functions: one that writes in place and returns one tensor, and one for the "
-                "rest."
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                "return more than one Tensor. This is not supported by the current autograd engine. You should "
+                "either make sure the input is not a view (using .clone() for example) or make your Function only "
+                "return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns"
+                " a single Tensor and a second one that does the other operations). You can ask on the forum "
+                "https://discuss.pytorch.org/ if you need help to do this change."
             )
         if view.creation != DEFAULT:
             raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
@@ -175,7 +177,7 @@ def save_tensors(ctx, outputs: tuple) -> None:
         if not isinstance(tensor, _operators.Tensor):
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {len(kept)} is of type "
-                f"{type(tensor).__name__}. Keep it as an attribute of ctx instead"
+                f"{type(tensor).__name__}"
             )
         nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
         kept.append(SavedVariable(tensor, nr if nr is None else _own_number(ctx, tensor, nr)))
@@ -189,20 +191,20 @@ def _own_number(ctx, output, nr: int) -> int | None:
     if edge is None:
         return None
     if edge[0] is ctx:
-        return edge[1]  # of one that is returned twice, the last
-    # The history of a view that forward wrote to reaches the node through others, which would refer to it as well.
+        return edge[1]  # if it is returned twice, the last one
+    # The history of a view that forward wrote to reaches the node through other nodes, which would also form a cycle.
     written = output._view is not None and any(output is t for t in ctx.dirty_tensors or ())
     return nr if written else None
 
 
 def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: tuple, outputs: tuple) -> None:
-    """Forward mode: call `jvp` if an argument has a tangent, and give its results to the outputs.
+    """Call `jvp` if an argument has a tangent, and set the tangents of the outputs.
 
     Args:
         function, ctx: the Function and its node.
-        args, is_tensor: the arguments of forward, and which are tensors.
-        returned: what forward returned.
-        outputs: what has become of it.
+        args, is_tensor: the arguments of forward, and whether each is a tensor.
+        returned: the results of forward.
+        outputs: the results as `apply` returns them.
 
     Raises:
         RuntimeError: if jvp does not return a tangent, or None, for each output, or one that does not fit.
@@ -241,16 +243,18 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: t
         if id(given) in dirty:
             if not any(tangent is t and t._version != v for t, v in zip(tangents, versions, strict=True)):
                 raise RuntimeError(
-                    "An inplace custom Function is not modifying the forward mode gradients inplace: "
-                    "where forward writes to an input and returns it, jvp must write to its tangent and "
-                    "return that."
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the "
+                    "forward is modifying an input inplace, then the jvp function must modify the corresponding "
+                    "gradient inplace."
                 )
-        elif out._view is not None and tangent._view is None:
+            update_tangent(out, tangent)
+            continue
+        if out._view is not None and tangent._view is None:
             raise RuntimeError(
                 "A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
-                "returning a view: return the same view of the input's tangent."
+                "returning a view."
             )
-        elif out is given and out._view is None and tangent._view is not None:  # memory that the result does not share
+        if out is given and out._view is None and tangent._view is not None:  # memory that the result does not share
             tangent = without_tangents(_operators.clone, tangent)
         set_tangent(out, tangent)
 

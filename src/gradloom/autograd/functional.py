@@ -1,12 +1,11 @@
-"""Derivatives of Python functions: products with their Jacobians and Hessians, and those matrices themselves.
+"""Derivatives of Python functions: Jacobians, Hessians, and their products with vectors.
 
-Every function here calls `func` once on tensors of its own, so that the caller's tensors keep their graph and their
-`.grad`. With create_graph they are connected to the caller's, and what is returned can be differentiated further.
+Every function here calls `func` once on new tensors, so that the caller's tensors keep their graph and their `.grad`.
+With create_graph the new tensors are connected to the caller's, and the results can be differentiated further.
 
 Note [Forward products by two reverse passes]
-The product of a Jacobian with a vector is linear in the vector, and u -> u^T J is linear in u: its derivative with
-respect to u is J^T's, so that a second reverse pass through the first gives J v. `jvp` and `hvp` do that: it needs no
-forward formulas, only that each reverse formula can be differentiated itself.
+The map u -> u^T J is linear in u, so a reverse pass through it, with v as the cotangent, gives J v. `jvp` and `hvp`
+compute it so. This needs no forward formulas, only differentiable reverse formulas.
 """
 
 from __future__ import annotations
@@ -146,13 +145,8 @@ def hvp(
 
     It equals `vhp` where the second derivatives are continuous and takes one more pass.
 
-    Args, Returns, Raises: see vhp.
-
     Args:
-        func: takes the inputs and returns a Tensor of one element.
-        inputs: a Tensor or a tuple of them.
-        create_graph: record the computation, so that the result can be differentiated.
-        strict: raise when an output does not depend on an input, instead of returning zeros.
+        func, inputs, v, create_graph, strict: see vhp, which also gives the results and errors.
     """
     call, v, outputs, first = _first_derivative("hvp", func, inputs, v, create_graph, strict)
     u = _zeros_with_grad(call.inputs)
@@ -190,7 +184,11 @@ def jacobian(
         NotImplementedError: for forward mode with create_graph, or without vectorize.
         TypeError, RuntimeError: see vjp.
     """
-    _check_strategy(strategy)
+    _check_strategy(
+        strategy,
+        ' Hint: If your function has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
+        'prefer to use "reverse-mode".',
+    )
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
@@ -199,16 +197,19 @@ def jacobian(
                 '`create_graph=False` or `strategy="reverse-mode"`.'
             )
         return _by_columns(func, inputs, strict, vectorize)
+    call = _Call("jacobian", func, inputs, create_graph, strict)
+    outputs = call.evaluate()
+    call.require_grad(outputs, "outputs")
     if strict and vectorize:
         raise RuntimeError(
             "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
             "together. Please either set `strict=False` or `vectorize=False`."
         )
-    call = _Call("jacobian", func, inputs, create_graph, strict)
-    outputs = call.evaluate()
-    call.require_grad(outputs, "outputs")
     with enable_grad() if create_graph else set_grad_enabled(is_grad_enabled()):
-        found = tuple([call.rows(i, out, vectorize) for i, out in enumerate(outputs)])
+        if vectorize and any(out.numel() for out in outputs):
+            found = call.rows_at_once(outputs)
+        else:
+            found = tuple([call.rows(i, out) for i, out in enumerate(outputs)])
     return _arranged(found, call.single_output, call.single_input)
 
 
@@ -243,7 +244,7 @@ def hessian(
         found, one = inner.tensors(out, "outputs of the user-provided function")
         inner.require_grad(found, "outputs")
         _check_one_value("hessian", found, one)
-        return out if isinstance(out, ops.Tensor) else found[0]
+        return found[0].squeeze()
 
     def gradient(*point):
         if outer_jacobian_strategy == "forward-mode":
@@ -304,7 +305,7 @@ class _Call:
         return outputs
 
     def grad(self, outputs, inputs, vectors, create_graph):
-        """Gradients of those outputs that have any; None for inputs that they do not depend on."""
+        """Return the gradients of those outputs that require grad; None for inputs that they do not depend on."""
         pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o is not None and o.requires_grad]
         if not pairs:
             return (None,) * len(inputs)
@@ -318,7 +319,7 @@ class _Call:
         )
 
     def require_grad(self, tensors, what) -> None:
-        """In strict mode, raise if one of the tensors does not depend on the inputs."""
+        """Raise in strict mode if one of the tensors does not depend on the inputs."""
         if not self.strict:
             return
         for i, tensor in enumerate(tensors):
@@ -331,7 +332,7 @@ class _Call:
                 raise RuntimeError(_STRICT[what].format(i=i))
 
     def filled(self, found, like, stage):
-        """Zeros for what does not depend on the inputs; raises about it in strict mode."""
+        """Replace None, for a derivative that does not depend on the inputs, by zeros; raise in strict mode."""
         out = []
         for i, (tensor, shape_of) in enumerate(zip(found, like, strict=True)):
             if tensor is None:
@@ -347,10 +348,8 @@ class _Call:
             out.append(tensor)
         return tuple(out)
 
-    def rows(self, number, output, vectorize):
+    def rows(self, number, output):
         """Return the Jacobian of one output with respect to every input."""
-        if vectorize and output.numel():
-            return self._rows_at_once(output)
         rows: list[list] = [[] for _ in self.inputs]
         for j in range(output.numel()):
             unit = ops.zeros_like(output).detach()
@@ -369,25 +368,39 @@ class _Call:
             ]
         )
 
-    def _rows_at_once(self, output):
-        """Return the same in one pass for all unit vectors."""
+    def rows_at_once(self, outputs):
+        """Return the Jacobian of every output with respect to every input, in one pass for all unit vectors."""
+        counts = tuple([out.numel() for out in outputs])
+        units = [
+            unit.view((-1, *out.shape))
+            for unit, out in zip(_construct_standard_basis_for(outputs, counts), outputs, strict=True)
+        ]
+        pairs = [(out, unit) for out, unit in zip(outputs, units, strict=True) if out.requires_grad]
         found = (None,) * len(self.inputs)
-        if output.requires_grad:
+        if pairs:
             found = _grad(
-                [output],
+                [out for out, _ in pairs],
                 self.inputs,
-                [_units(output)],
+                [unit for _, unit in pairs],
                 create_graph=self.create_graph,
                 retain_graph=True,
                 allow_unused=True,
                 is_grads_batched=True,
             )
+        columns = []
+        for part, tensor in zip(found, self.inputs, strict=True):
+            if part is None:
+                part = ops.zeros_like(tensor).expand((sum(counts), *tensor.shape))
+            columns.append((part if self.create_graph else part.detach()).split(counts))
         return tuple(
             [
-                ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype)
-                if part is None
-                else (part if self.create_graph else part.detach()).reshape(output.shape + tensor.shape)
-                for part, tensor in zip(found, self.inputs, strict=True)
+                tuple(
+                    [
+                        column[i].reshape(out.shape + tensor.shape)
+                        for column, tensor in zip(columns, self.inputs, strict=True)
+                    ]
+                )
+                for i, out in enumerate(outputs)
             ]
         )
 
@@ -407,7 +420,7 @@ class _Call:
         return gradient if self.create_graph else gradient.detach()
 
     def returned(self, tensors, single):
-        """Return a result for the caller: without its graph unless create_graph, and as a Tensor if it is single."""
+        """Convert a result for the caller: without its graph unless create_graph, and as a Tensor if it is single."""
         found = tensors if self.create_graph else tuple([t.detach() for t in tensors])
         return found[0] if single else found
 
@@ -460,26 +473,22 @@ def _check_one_value(name, outputs, single):
         raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
 
 
-def _check_strategy(strategy):
+def _check_strategy(strategy, hint=""):
     if strategy not in _STRATEGIES:
-        raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
-            'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
-            f'prefer to use "reverse-mode". Got: {strategy!r}'
-        )
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode".{hint}')
 
 
 def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Return the unit vectors of the space of several tensors together, cut into the tensors' parts.
+    """Return the unit vectors of the joint space of several tensors, split by tensor.
 
     Args:
-        tensors: whose dtypes the parts have.
-        tensor_numels: how many elements each of them has.
+        tensors: tensors with the dtypes of the parts.
+        tensor_numels: the number of elements of each.
 
     Returns:
-        A matrix for each tensor, with a row for each element of all of them and a column for each of its own.
+        A matrix for each tensor, with a row per element of all tensors and a column per element of this one.
 
-    Raises AssertionError without any tensor.
+    Raises AssertionError if there are no tensors.
     """
     if not tensors or len(tensors) != len(tensor_numels):
         raise AssertionError("Expected at least one tensor, and a number of elements for each")
@@ -521,13 +530,13 @@ def _vector(v, like, single, message, name):
 
 
 def _units(like):
-    """Return the unit vectors of the space of a tensor's elements, one after the other along a new first dimension."""
+    """Return the unit vectors of the space of a tensor's elements, stacked along a new first dimension."""
     count = like.numel()
     return ops.eye(count, dtype=like.dtype).view((count, *like.shape))
 
 
 def _by_columns(func, inputs, strict, vectorize):
-    """Return the Jacobian by forward mode: for each input, one pass for all of its elements."""
+    """Return the Jacobian by forward mode, with one pass per input for all of its elements."""
     from .forward_ad import dual_level, make_dual, unpack_dual
 
     if strict:
@@ -578,6 +587,6 @@ def _by_columns(func, inputs, strict, vectorize):
 
 
 def _arranged(found, single_output, single_input):
-    """`found[output][input]` with the tuples left out where one Tensor was given."""
+    """Return `found[output][input]`, without a tuple where a single Tensor was given."""
     rows = tuple([row[0] if single_input else row for row in found])
     return rows[0] if single_output else rows

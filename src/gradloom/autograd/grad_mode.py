@@ -1,8 +1,8 @@
 """Grad modes: no_grad, enable_grad, set_grad_enabled, inference_mode; context managers and decorators.
 
 Note [Grad modes]
-A mode is bits of the thread's flags, and leaving a block restores the former bits. Inference mode keeps GRAD_OFF set
-even if enable_grad is entered inside, so that operators test one bit only.
+A mode sets bits of the thread's flags; leaving a block restores the former bits. Inference mode keeps GRAD_OFF set even
+if enable_grad is entered inside, so that operators test one bit only.
 
 As in PyTorch, decorating a generator function lets the mode hold while the generator runs, not in its consumer;
 decorating a coroutine function or an asynchronous generator has no effect on its body, which runs after the call.
@@ -15,7 +15,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from ..core.views import replay_by_operator
 from ..dispatch import _operators
+from ..dispatch.interception import REPLAY, Call, attend, register
 from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
 __all__ = [
@@ -35,13 +37,15 @@ _ALL = _GRAD | INFERENCE
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+def _with_grad(flags: int) -> int:
+    """Return the flags with recording switched on."""
+    return flags | GRAD_ASKED if flags & INFERENCE else flags & ~GRAD_OFF
+
+
 def _set_grad(mode: bool) -> None:
-    flags = state.flags
-    if not mode:
-        state.flags = flags & ~GRAD_ASKED | GRAD_OFF
-        state.unrecorded += 1
-    else:
-        state.flags = flags | GRAD_ASKED if flags & INFERENCE else flags & ~GRAD_OFF
+    flags = _with_grad(state.flags) if mode else state.flags & ~GRAD_ASKED | GRAD_OFF
+    state.flags = flags
+    state.unrecorded += not mode
 
 
 class _DecoratorContextManager:
@@ -110,7 +114,7 @@ class _DecoratorContextManager:
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """The same for a context manager without arguments: `@manager` decorates as `@manager()` does."""
+    """A context manager without arguments that can also wrap a function: `@manager` decorates as `@manager()` does."""
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         self = object.__new__(cls)
@@ -148,7 +152,7 @@ class no_grad(_DecoratorContextManager):
 
 
 class untracked(no_grad):
-    """no_grad for the library's own writes, which must not count as the user's: see `state.unrecorded`."""
+    """no_grad for the library's own writes, which must not be taken for the user's: see `state.unrecorded`."""
 
     def __enter__(self) -> None:
         self._before = state.flags & _GRAD
@@ -159,12 +163,13 @@ class enable_grad(no_grad):
     """Enable recording inside the block or the decorated function, even within no_grad; not within inference_mode."""
 
     def __enter__(self) -> None:
+        flags = _with_grad(state.flags)
         self._before = state.flags & _GRAD
-        _set_grad(True)
+        state.flags = flags
 
 
 class set_grad_enabled(_DecoratorContextManager):
-    """Switch recording on or off: as a statement at once, or for the length of a `with` block.
+    """Switch recording on or off: as a statement immediately, or for the duration of a `with` block.
 
     Args:
         mode: whether operators record history.
@@ -186,7 +191,9 @@ class set_grad_enabled(_DecoratorContextManager):
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        _set_grad(self.mode)
+        flags = _with_grad(state.flags) if self.mode else state.flags & ~GRAD_ASKED | GRAD_OFF
+        state.flags = flags
+        state.unrecorded += not self.mode
 
     def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_GRAD | self._before
@@ -220,9 +227,10 @@ class inference_mode(_DecoratorContextManager):
         self.mode = mode
 
     def __enter__(self) -> None:
+        bits = GRAD_OFF | INFERENCE if self.mode else _forward_mode()
         flags = state.flags
         self._before = flags & (_ALL | FORWARD_AD)
-        state.flags = flags & ~(_ALL | FORWARD_AD) | (GRAD_OFF | INFERENCE if self.mode else _forward_mode())
+        state.flags = flags & ~(_ALL | FORWARD_AD) | bits
         state.unrecorded += self.mode
 
     def __exit__(self, *exc: object) -> None:
@@ -250,10 +258,9 @@ def is_inference_mode_enabled() -> bool:
 
 
 class set_multithreading_enabled(_DecoratorContextManager):
-    """Set whether backward may use several threads: at once, or for the length of a `with` block.
+    """Set whether backward may use several threads: immediately, or for the duration of a `with` block.
 
-    Kept for programs written for PyTorch; `is_multithreading_enabled` returns it. Backward always runs in the calling
-    thread: there is one device.
+    The setting has no effect, since backward always runs in the calling thread; `is_multithreading_enabled` returns it.
 
     Args:
         mode: bool.
@@ -282,12 +289,12 @@ class set_multithreading_enabled(_DecoratorContextManager):
 
 
 def is_multithreading_enabled() -> bool:
-    """Return the value of `set_multithreading_enabled` in this thread; True at first."""
+    """Return the value of `set_multithreading_enabled` in this thread; True by default."""
     return state.multithreading
 
 
 class _ThreadSwitch(_DecoratorContextManager):
-    """Sets an attribute of the thread's state: at once, or for the length of a `with` block."""
+    """Set an attribute of the thread's state: immediately, or for the duration of a `with` block."""
 
     _attribute = ""
 
@@ -296,17 +303,28 @@ class _ThreadSwitch(_DecoratorContextManager):
             raise TypeError(f"{type(self).__name__} takes a bool, but got {type(mode).__name__}")
         self._before = getattr(state, self._attribute)
         self.mode = mode
-        setattr(state, self._attribute, mode)
+        self._set(mode)
+
+    def _set(self, mode: bool) -> None:
+        state.__dict__[self._attribute] = mode
 
     def __call__(self, function: Any) -> Any:
-        setattr(state, self._attribute, self._before)
+        self._set(self._before)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        setattr(state, self._attribute, self.mode)
+        try:
+            self._set(self.mode)
+        except BaseException:  # see Note [Interrupts]
+            self._set(self._before)
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        setattr(state, self._attribute, self._before)
+        try:
+            self._set(self._before)
+        except BaseException:
+            self._set(self._before)
+            raise
 
     def clone(self) -> Self:
         return type(self)(self.mode)
@@ -316,7 +334,7 @@ class enforce_grad_layout_policy(_ThreadSwitch):
     """Set whether a leaf's first gradient is copied if its memory layout differs from the leaf's.
 
     Args:
-        enable: True (the default), or False: then a gradient without other references is kept as it is.
+        enable: True (the default), or False to keep a gradient without other references as it is.
 
     Raises:
         TypeError: if it is not a bool.
@@ -328,8 +346,28 @@ class enforce_grad_layout_policy(_ThreadSwitch):
         super().__init__(enable)
 
 
+def set_view_replay(mode: bool) -> None:
+    """Set whether views that this thread makes are recreated by their operators; see _force_original_view_tracking."""
+    register(REPLAY, _replayable)
+    state.view_replay = mode
+    attend()
+
+
+def _replayable(call: Call) -> Any:
+    """Handle a call whose result, if it is a view, is to be replayed by the operator."""
+    if not state.view_replay or call.composite is not None:
+        return NotImplemented
+    found = call.below(REPLAY)
+    if getattr(found, "_view", None) is not None:
+        replay_by_operator(found, call)
+    return found
+
+
 class _force_original_view_tracking(_ThreadSwitch):
-    """Set the value of autograd.is_view_replay_enabled, without an effect; see _C._set_view_replay_enabled.
+    """Set whether views are recreated by the operators that made them, instead of from their strides.
+
+    That happens when their base has been written to and their history is needed next: it then consists of the same
+    nodes as before, instead of one AsStridedBackward0.
 
     Args:
         mode: the value.
@@ -340,16 +378,21 @@ class _force_original_view_tracking(_ThreadSwitch):
 
     _attribute = "view_replay"
 
+    def _set(self, mode: bool) -> None:
+        set_view_replay(mode)
+
 
 class _unsafe_preserve_version_counter:
-    """A `with` block whose writes to tensors go unseen: gradients that need what was there before are wrong.
+    """A `with` block whose writes do not increment versions; gradients that need the former values are wrong.
 
     Args:
         tensors: a Tensor, or a tuple of them.
     """
 
     def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
-        self.tensors = (tensors,) if isinstance(tensors, _operators.Tensor) else tuple(tensors)
+        self.tensors = (tensors,) if isinstance(tensors, _operators.Tensor) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError("Expected tensors to be a tuple")
         self.prev_versions = tuple([t._version for t in self.tensors])
 
     def __enter__(self) -> None:
@@ -367,10 +410,10 @@ def _enter_inference_mode(mode: bool) -> inference_mode:
     """Enter inference mode without a block.
 
     Args:
-        mode: whether it is on.
+        mode: whether inference mode is on.
 
     Returns:
-        What _exit_inference_mode takes.
+        The argument for _exit_inference_mode.
     """
     entered = inference_mode(mode)
     entered.__enter__()
@@ -378,10 +421,10 @@ def _enter_inference_mode(mode: bool) -> inference_mode:
 
 
 def _exit_inference_mode(mode: inference_mode) -> None:
-    """Leave it.
+    """Leave inference mode.
 
     Args:
-        mode: what _enter_inference_mode returned.
+        mode: the result of _enter_inference_mode.
     """
     mode.__exit__(None, None, None)
 

@@ -1,10 +1,10 @@
-"""gradcheck and gradgradcheck: derivatives against finite differences.
+"""gradcheck and gradgradcheck: compare derivatives with finite differences.
 
 Note [What is compared]
-For output y and input x, with real numbers, the Jacobian J[k, m] = dy_m / dx_k. A complex input counts as two real ones
-and a complex output as two real ones: with the convention of conjugate Wirtinger derivatives the gradient of a real
-part u is du/d(Re x) + i du/d(Im x). So a complex output is checked once for its real part (cotangent 1) and once for
-its imaginary part (cotangent i), and the numerical side is assembled from steps along both axes of x.
+For output y and input x, with real numbers, the Jacobian J[k, m] = dy_m / dx_k. A complex input or output counts as two
+real ones: by the convention of conjugate Wirtinger derivatives, the gradient of a real part u is du/d(Re x) + i du/d(Im
+x). So a complex output is checked once for its real part (cotangent 1) and once for its imaginary part (cotangent i);
+the numerical Jacobian is assembled from steps along both axes of x.
 
 Slow mode compares every entry. Fast mode compares u^T J v for random unit vectors, one pair per input and output.
 """
@@ -47,10 +47,7 @@ _BATCHED = (
     "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` "
     "leaves this check out."
 )
-_ALL_UNDEFINED = (
-    ". Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
-    "what makes them must not add anything of its own."
-)
+_ALL_UNDEFINED = "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
 _BATCHED_FORWARD = (
     "While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
     "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
@@ -84,11 +81,11 @@ def gradcheck(
         eps: the step of the finite differences.
         atol, rtol: tolerances of the comparison.
         raise_exception: raise on a mismatch; else return False.
-        nondet_tol: how much two runs of the same backward may differ.
-        check_undefined_grad: that undefined gradients of outputs count as zeros.
-        check_grad_dtypes: that gradients have the dtype of their inputs.
-        check_batched_grad: that gradients for several vectors at once agree with those for each vector.
-        check_batched_forward_grad: that tangents for several vectors at once agree with those for each vector.
+        nondet_tol: tolerated difference between two runs of the same backward.
+        check_undefined_grad: check that undefined gradients of outputs count as zeros.
+        check_grad_dtypes: check that gradients have the dtype of their inputs.
+        check_batched_grad: check that gradients for a batch of vectors equal those for each vector.
+        check_batched_forward_grad: check that tangents for a batch of vectors equal those for each vector.
         check_forward_ad: check forward mode as well.
         check_backward_ad: check reverse mode.
         fast_mode: compare random projections of the Jacobians instead of all entries.
@@ -130,7 +127,7 @@ class _Check(Jacobians):
         self.atol, self.rtol, self.fast = atol, rtol, fast
 
     def has_outputs(self) -> bool:
-        """Return whether some output depends on the inputs; where none does, that the differences are zero, too."""
+        """Return whether some output depends on the inputs; if none does, check that the differences are zero."""
         outputs = self.outputs()
         if not outputs:
             self._expect_constant()
@@ -144,7 +141,7 @@ class _Check(Jacobians):
         return True
 
     def forward(self, undefined, dtypes, batched) -> None:
-        """Everything about forward mode."""
+        """Check forward mode."""
         (self._compare_fast if self.fast else self._compare_slow)("forward")
         if dtypes:
             self._check_tangent_dtypes()
@@ -154,7 +151,7 @@ class _Check(Jacobians):
             self._check_batched_tangents()
 
     def backward(self, nondet_tol, undefined, dtypes, batched) -> None:
-        """Everything about reverse mode."""
+        """Check reverse mode."""
         (self._compare_fast if self.fast else self._compare_slow)("backward")
         self._check_deterministic(nondet_tol)
         self._check_multiplied()
@@ -191,15 +188,15 @@ class _Check(Jacobians):
                         )
 
     def _jacobians(self, mode, outputs) -> list:
-        """For each input, those of all outputs."""
+        """Return, for each input, the Jacobians of all outputs."""
         if mode == "forward":
             return [self.forward_jacobians(i, self.inputs[i]) for i in self.positions]
         by_output = [self.backward_jacobians(outputs, k) for k in range(len(outputs))]
         return [[rows[n] for rows in by_output] for n in range(len(self.positions))]
 
     def _compare_fast(self, mode):
-        """Compare u^T J v. With u and v real, the parts of J are those of what the factor 1 or i goes to: in forward
-        mode the tangent, else the cotangent."""
+        """Compare u^T J v. With real u and v, the parts of J are those of the values that the factor 1 or i multiplies:
+        the tangent in forward mode, else the cotangent."""
         outputs = self.outputs()
         forward = mode == "forward"
         units = [self.unit(np.empty(o._array.shape)) for o in outputs]
@@ -249,7 +246,7 @@ class _Check(Jacobians):
                     )
 
     def _check_multiplied(self):
-        """Gradients of zero must give gradients of zero."""
+        """Check that gradients of zero give gradients of zero."""
         outputs = self.outputs()
         xs = [self.inputs[i] for i in self.positions]
         zeros = [_operators.wrap(np.zeros(o._array.shape, o._array.dtype)) for o in outputs]
@@ -273,7 +270,7 @@ class _Check(Jacobians):
                     )
 
     def _tangents(self, given) -> list:
-        """(output, tangent) of the differentiable outputs, for a list with a tangent or None for each input."""
+        """Return (output, tangent) of the differentiable outputs, for a list with a tangent or None for each input."""
         from . import forward_ad
 
         with forward_ad.dual_level():
@@ -302,7 +299,7 @@ class _Check(Jacobians):
                     )
 
     def _check_undefined_tangents(self):
-        """Return an input without tangent must count as one whose tangent is zero."""
+        """Check that an input without a tangent counts as one whose tangent is zero."""
         if len(self.positions) < 2:
             return
         for i in self.positions:
@@ -317,12 +314,12 @@ class _Check(Jacobians):
                 b = 0.0 if expected is None else expected._array
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"Mismatch in tangent values for output {k}: input {i} without a tangent does "
-                        "not count as one with a tangent of zeros"
+                        f"Mismatch in tangent values for output with index: {k} when input {i} has an undefined "
+                        f"tangent value. Got: {b} but expected: {a}"
                     )
 
     def _check_batched_tangents(self):
-        """Tangents for two vectors at once, by vmap, against those for each vector."""
+        """Compare tangents for a batch of two vectors, by vmap, with those for each vector."""
         for i in self.positions:
             vectors = [self._random_tangent(i) for _ in range(2)]
             expected = [self.jvp(i, v._array) for v in vectors]
@@ -341,7 +338,7 @@ class _Check(Jacobians):
                         )
 
     def _check_batched(self):
-        """Gradients for two vectors at once, by vmap, against those for each vector."""
+        """Compare gradients for a batch of two vectors, by vmap, with those for each vector."""
         outputs = self.outputs()
         xs = [self.inputs[i] for i in self.positions]
         for k, output in enumerate(outputs):
@@ -362,7 +359,7 @@ class _Check(Jacobians):
                         )
 
     def _check_undefined(self):
-        """Undefined gradients of some or all outputs must count as zeros."""
+        """Check that undefined gradients of some or all outputs count as zeros."""
         count = len(self.outputs())
         patterns = [range(count)] if count == 1 else [range(count), *[[k] for k in range(count)]]
         xs = [self.inputs[i] for i in self.positions]
@@ -378,23 +375,24 @@ class _Check(Jacobians):
                 found = grad(hidden, xs, [_operators.wrap(z) for z in zeros], allow_unused=True)
             except RuntimeError as error:
                 raise GradcheckError(
-                    "Expected backward function to handle undefined output grads: where the gradients "
-                    f"of outputs {list(pattern)} are undefined, it raises {error!r}. A formula of a "
-                    "custom Function gets None for them unless it asks for zeros "
-                    "(ctx.set_materialize_grads)."
+                    "Expected backward function to handle undefined output grads. Where the gradients of outputs "
+                    f"{list(pattern)} are undefined, it raises {error!r}. A formula of a custom Function gets None "
+                    "for them unless it asks for zeros (ctx.set_materialize_grads)."
                 ) from error
             for i, e, f in zip(self.positions, expected, found, strict=True):
                 a = 0.0 if e is None else e._array
                 b = 0.0 if f is None else f._array
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"With undefined gradients for outputs {list(pattern)}, the gradient of input "
-                        f"{i} is not what zeros give" + _ALL_UNDEFINED * (len(pattern) == count)
+                        _ALL_UNDEFINED
+                        * (len(pattern) == count)
+                        + f"With undefined gradients for outputs {list(pattern)}, the gradient of input {i} is not "
+                        "what zeros give."
                     )
 
 
 def _undefined(output):
-    """Return the output behind a node that swallows its gradient."""
+    """Return the output behind a node that discards its gradient."""
     node = object.__new__(UndefinedGrad)
     node.next_edges = (output._edge or gradient_edge(output),)
     node.sequence_nr = next_sequence_nr()
@@ -424,25 +422,16 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare second derivatives of `func` with finite differences of its first: gradcheck of its vector-Jacobian
-    product, with respect to the inputs and to `grad_outputs`.
+    """Compare second derivatives of `func` with finite differences of its first derivatives: apply gradcheck to its
+    vector-Jacobian product, as a function of the inputs and `grad_outputs`.
 
     Args:
         grad_outputs: the vectors; random ones by default.
         gen_non_contig_grad_outputs: make random ones that are not contiguous.
         check_fwd_over_rev: forward mode over reverse mode.
         check_rev_over_rev: reverse mode over reverse mode.
-        others: as for gradcheck.
-        eps: step of the finite differences.
-        atol: absolute tolerance.
-        rtol: relative tolerance.
-        raise_exception: raise for a mismatch instead of returning False.
-        nondet_tol: how much two runs of backward may differ.
-        check_undefined_grad: check that undefined gradients count as zeros.
-        check_grad_dtypes: check that gradients have the dtype of their inputs.
-        check_batched_grad: check gradients of a batch of vectors.
-        fast_mode: compare random projections instead of whole Jacobians.
-        masked: accepted; gradloom has no sparse tensors.
+        func, inputs, eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes,
+            check_batched_grad, fast_mode, masked: as for gradcheck.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
@@ -489,6 +478,72 @@ def gradgradcheck(
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[Any, ...]:
+    """Deprecated: return the Jacobians of the first output by finite differences.
+
+    Args:
+        fn: called as `fn(inputs)`.
+        inputs: a Tensor or a tuple of them; those that require grad are differentiated with respect to.
+        target: differentiate with respect to these inputs only.
+        eps: the step.
+        grad_out: must be 1.0.
+
+    Returns:
+        For each such input a matrix, a row for each of its elements.
+
+    Raises:
+        ValueError: for another `grad_out`.
+    """
+    _deprecated("get_numerical_jacobian", grad_out)
+    found = Jacobians(lambda *_: fn(inputs), as_tuple(inputs if target is None else target), eps)
+    found.kept = [0]
+    outputs = found.outputs()[:1]
+    return tuple(
+        [_operators.wrap(found.numerical_jacobian(i, found.inputs[i], outputs, False)[0][0]) for i in found.positions]
+    )
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[Any, ...], bool, bool, bool]:
+    """Deprecated: return the Jacobians of an output by reverse mode.
+
+    Args:
+        inputs: a Tensor or a tuple of them; those that require grad are differentiated with respect to.
+        output: a Tensor.
+        nondet_tol: tolerated difference between two runs of backward.
+        grad_out: must be 1.0.
+
+    Returns:
+        (jacobians, reentrant, correct_grad_sizes, correct_grad_types): for each such input a matrix, a row for each of
+        its elements; whether two runs agree, and gradients have the sizes and dtypes of the inputs.
+
+    Raises:
+        ValueError: for another `grad_out`.
+    """
+    _deprecated("get_analytical_jacobian", grad_out)
+    found = Jacobians(lambda *_: output, as_tuple(inputs), 0.0)
+    first, second = (found.backward_jacobians([output], 0) for _ in range(2))
+    agree = all(np.allclose(a[0], b[0], 0.0, nondet_tol) for a, b in zip(first, second, strict=True))
+    return tuple([_operators.wrap(jacobian[0]) for jacobian in first]), agree, True, True
+
+
+def _deprecated(name, grad_out):
+    import warnings
+
+    warnings.warn(
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be "
+        "removed in a future version of PyTorch. If you have a specific use for this or feature request for this to be "
+        "a stable API, please file us an issue at https://github.com/pytorch/pytorch/issues/new",
+        FutureWarning,
+        stacklevel=3,
+    )
+    if grad_out != 1.0:
+        raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
 
 
 def _random_like(output, random, gaps):

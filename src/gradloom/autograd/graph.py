@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, ref
 
+from ..core import late
 from ..core.edge import gradient_edge
 from ..core.engine import will_run
 from ..core.node import Node, RemovableHandle
 from ..core.roots import is_edge
-from ..core.saved_variable import check_callable
-from ..dispatch.state import SAVED_HOOKS, state
+from ..core.saved_variable import check_callable, modified_message
+from ..dispatch.state import SAVED_HOOKS, state, whole_context
+from ..memory.locks import new_lock
+from ..memory.metadata import Metadata
 from ..memory.ownership import address
 from .passes import increment_version
 from .variable import Variable
@@ -32,16 +33,18 @@ __all__ = [
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
 class GradientEdge(NamedTuple):
-    """An edge of the backward graph: a root or input of `backward` and `grad` that keeps no tensor's memory alive.
+    """An edge of the backward graph: a root or input of `backward` and `grad` that does not keep a tensor's memory
+    alive.
 
     Args:
         node: the node that the gradient flows into.
         output_nr: the output of the forward operator whose gradient it is.
-        ownership_token: PyTorch's; not needed, because an edge refers to its node.
+        ownership_token: accepted for compatibility; not needed, since an edge refers to its node.
     """
 
     node: Node
@@ -83,10 +86,10 @@ def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable
     """Log each node when it runs: at level DEBUG, to the logger `gradloom.autograd.graph`.
 
     Args:
-        t_outputs: Tensors or GradientEdges, from which the graph is walked.
+        t_outputs: Tensors or GradientEdges, the roots of the graph.
 
     Returns:
-        A function that takes the hooks away again.
+        A function that removes the hooks.
     """
     import logging
 
@@ -144,13 +147,13 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     Args:
         tensors: Tensors that require grad.
-        fn: with mode "all", called as `fn(grads)` when all gradients that the pass computes are there, with one entry
-            per tensor: its gradient, or None; with mode "any", as `fn(grad)` with the first that is computed. What it
-            returns is ignored.
+        fn: with mode "all", called as `fn(grads)` after all gradients of the pass are computed, with one entry per
+            tensor: its gradient, or None; with mode "any", as `fn(grad)` with the first gradient. Its result is
+            ignored.
         mode: "all" or "any".
 
     Returns:
-        A handle whose `remove()` takes the hook away.
+        A handle whose `remove()` removes the hook.
 
     Raises:
         ValueError: for another mode.
@@ -166,12 +169,12 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if mode == "any":
         hook = _first_of_each_pass(fn)
         return _MultiHandle([tensor.register_hook(hook) for tensor in tensors])
-    collector = _all_of_each_pass(fn, [gradient_edge(tensor)[0] for tensor in tensors])
+    collector = _all_of_each_pass(fn, [_node_of(tensor) for tensor in tensors])
     return _MultiHandle([tensor.register_hook(collector(i)) for i, tensor in enumerate(tensors)])
 
 
 def _first_of_each_pass(fn):
-    key, lock = object(), Lock()
+    key, lock = object(), new_lock()
 
     def call_once(grad):
         task = state.graph_task
@@ -184,9 +187,18 @@ def _first_of_each_pass(fn):
     return call_once
 
 
+def _node_of(tensor):
+    """Return a function that gives the tensor's node without keeping the graph alive, which holds the hooks."""
+    if not tensor.is_leaf:
+        return ref(gradient_edge(tensor)[0])
+    leaf = ref(tensor)
+    return lambda: None if (found := leaf()) is None else gradient_edge(found)[0]
+
+
 def _all_of_each_pass(fn, nodes):
-    """Return a function that makes hooks which collect the gradients of each pass separately."""
-    key, lock = object(), Lock()
+    """Return a factory of hooks that collect the gradients of each pass separately; `nodes` are functions that return
+    the nodes, or None for those that are gone."""
+    key, lock = object(), new_lock()
 
     def collector(index):
         def collect(grad):
@@ -194,7 +206,8 @@ def _all_of_each_pass(fn, nodes):
             with lock:
                 found = task.notes.get(key)
                 if found is None:
-                    found = task.notes[key] = [sum(map(will_run, nodes)), [None] * len(nodes)]
+                    running = [node for of in nodes if (node := of()) is not None and will_run(node)]
+                    found = task.notes[key] = [len(running), [None] * len(nodes)]
                 found[0] -= 1
                 found[1][index] = grad
                 if found[0]:
@@ -207,15 +220,23 @@ def _all_of_each_pass(fn, nodes):
     return collector
 
 
-class saved_tensors_hooks:
-    """A `with` block in which every tensor that is saved for backward goes through a pair of hooks.
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Have no effect: gradients are accumulated without streams.
 
     Args:
-        pack_hook: called with each Tensor when it is saved; what it returns, of any type, is kept instead. It must not
-            write to the tensor.
-        unpack_hook: called with that when backward needs the tensor; it returns a Tensor equal to the saved one.
+        enabled: whether PyTorch would warn.
+    """
 
-    In nested blocks only the hooks of the innermost are called. Tensors kept by hooks are not checked for writes.
+
+class saved_tensors_hooks:
+    """A `with` block in which a pair of hooks packs and unpacks every tensor saved for backward.
+
+    Args:
+        pack_hook: called with each Tensor when it is saved; its result, of any type, is saved instead. It must not
+            write to the tensor.
+        unpack_hook: called with this result when backward needs the tensor; returns a Tensor equal to the one saved.
+
+    In nested blocks only the innermost hooks are called. Tensors saved through hooks are not checked for writes.
 
     Raises:
         TypeError: if a hook is not callable; in backward, if `unpack_hook` returns something else than a Tensor.
@@ -243,7 +264,7 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """A `with` block in which saved tensors are kept in the memory of the CPU.
 
-    All tensors are there, so nothing is copied.
+    All tensors are on the CPU, so nothing is copied.
 
     Args:
         pin_memory: has no effect.
@@ -291,65 +312,113 @@ class disable_saved_tensors_hooks:
         return call
 
 
-class _Copy:
-    """A copy of a saved tensor's values, which the nodes that saved it share."""
+class _Handle:
+    """What nodes hold in place of a saved tensor; the context has the tensor, or its copy, under this key."""
 
-    __slots__ = ("tensor", "counter", "__weakref__")
+    __slots__ = ("counter", "version", "__weakref__")
 
-    def __init__(self, tensor, counter):
-        self.tensor = tensor
-        self.counter = counter  # kept alive, because its id is part of the copy's key
+    def __init__(self, counter, version):
+        self.counter = counter  # kept alive, because its id is part of the handle's key
+        self.version = version
 
 
 class _AllowMutationOnSavedContext:
-    """The copies made in a block of `allow_mutation_on_saved_tensors`."""
+    """The tensors saved in a block of `allow_mutation_on_saved_tensors`.
+
+    Attributes:
+        original: handle -> saved tensor that was not written to since, without history.
+        cloned: handle -> copy of one that was.
+        tid_to_weakhandle: identity of a saved tensor's memory, version and geometry -> its handle.
+    """
 
     def __init__(self) -> None:
-        # (identity of the version counter, version, geometry) -> copy: a tensor that many nodes save is copied once.
-        self._copies: WeakValueDictionary = WeakValueDictionary()
+        self.cloned: WeakKeyDictionary[_Handle, Tensor] = WeakKeyDictionary()
+        self.original: WeakKeyDictionary[_Handle, Tensor] = WeakKeyDictionary()
+        self.tid_to_weakhandle: WeakValueDictionary[Any, _Handle] = WeakValueDictionary()
+        self._handles: dict[int, WeakSet[_Handle]] = {}  # id of a version counter -> handles
         self._active = True
 
     def clear(self) -> None:
-        """Forget the copies; the graph cannot be run backward any more."""
-        self._copies.clear()
-        self._active = False
+        """Forget all saved tensors; the graph cannot be run backward any more."""
+        self.cloned.clear()
+        self.original.clear()
+        self.tid_to_weakhandle.clear()
+        self._handles.clear()
 
     def _pack(self, tensor):
         counter, array = tensor._vc, tensor._array
-        key = (id(counter), counter[0], address(array), array.shape, array.strides, array.dtype)
-        found = self._copies.get(key)
-        if found is None:
-            found = self._copies[key] = _Copy(tensor.detach().clone(), counter)
-        return found
+        place = id(array) if isinstance(array, Metadata) else address(array)
+        key = (id(counter), counter[0], place, array.shape, array.strides, array.dtype)
+        handle = self.tid_to_weakhandle.get(key)
+        if handle is None:
+            handle = self.tid_to_weakhandle[key] = _Handle(counter, counter[0])
+            self.original[handle] = tensor._detached_alias()
+            of_memory = self._handles.get(id(counter))
+            if of_memory is None:
+                of_memory = self._handles[id(counter)] = WeakSet()
+                finalize(handle, self._forget, id(counter))
+            of_memory.add(handle)
+        return handle
 
-    def _unpack(self, copy):
-        if not self._active:
+    def _forget(self, counter_id):
+        if not self._handles.get(counter_id, True):
+            del self._handles[counter_id]
+
+    def _unpack(self, handle):
+        copy = self.cloned.get(handle)
+        if copy is not None and self._active:
+            return copy
+        if not self._active or handle not in self.original:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
                 "the graph was originally recorded."
             )
-        return copy.tensor
+        found = self.original[handle]
+        if handle.counter[0] != handle.version:  # written to by something that dispatches no operator
+            raise RuntimeError(modified_message(found._array, None, None, None, handle.counter, handle.version, found))
+        return found
+
+    def _before_write(self, tensor):
+        """Copy what was saved of the memory of a tensor that is about to be written to."""
+        of_memory = self._handles.get(id(tensor._vc))
+        for handle in tuple(of_memory or ()):
+            if handle in self.original:
+                self.cloned[handle] = self.original.pop(handle).clone()
 
 
-@contextmanager
+class _CloneBeforeWrite:
+    """The dispatch mode of `allow_mutation_on_saved_tensors`."""
+
+    def __init__(self, context):
+        self._context = context
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.is_write:
+                written = kwargs.get(argument.name) if argument.name in kwargs else args[position]
+                for tensor in written if isinstance(written, (tuple, list)) else (written,):
+                    self._context._before_write(tensor)
+        return func(*args, **kwargs)
+
+
+@whole_context
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     """A `with` block in which tensors may be written to in place although they are saved for backward.
 
-    Backward, within the block, uses the values that the tensors had when they were saved. They are copied when they are
-    saved, a tensor that several nodes save only once; PyTorch copies when the first write happens.
+    Backward, within the block, uses the values that the tensors had when they were saved. A saved tensor is copied
+    before the first operator that writes to its memory; the context has the copies in its attribute `cloned`.
 
     Raises:
         RuntimeError: if such a block is open already.
-        AssertionError: in a backward pass after the block, or after `clear()` of what the block gives.
+        AssertionError: in a backward pass after the block, or after `clear()` of the block's value.
     """
-    if any(
-        isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext)
-        for pack, _ in state.saved_tensor_hooks
-    ):
+    if any(isinstance(mode, _CloneBeforeWrite) for mode in state.dispatch_modes):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _AllowMutationOnSavedContext()
-    with saved_tensors_hooks(context._pack, context._unpack):
+    with saved_tensors_hooks(context._pack, context._unpack), late.dispatch_mode(_CloneBeforeWrite(context)):
         try:
             yield context
         finally:
             context.clear()
+            context._active = False

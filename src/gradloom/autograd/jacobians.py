@@ -1,5 +1,5 @@
-"""Jacobians of a function at a point, by finite differences, by reverse mode and by forward mode: what gradcheck
-compares; see its Note [What is compared]."""
+"""Jacobians of a function at a point, by finite differences, by reverse mode and by forward mode, for gradcheck; see
+its Note [What is compared]."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import _operators
+from ..types.size import Size
 from .passes import grad
 
 __all__ = ["GradcheckError", "Jacobians", "as_tuple", "is_differentiable"]
@@ -17,9 +18,9 @@ _AXES = (1.0, 1j)
 
 
 class GradcheckError(RuntimeError):
-    """A derivative is wrong, or gradcheck was given something that it cannot check."""
+    """A derivative is wrong, or gradcheck cannot check its arguments."""
 
-    __module__ = f"{__package__}.gradcheck"  # where PyTorch has it
+    __module__ = f"{__package__}.gradcheck"  # PyTorch's module
 
 
 def as_tuple(value) -> tuple:
@@ -33,7 +34,7 @@ def is_differentiable(value) -> bool:
 
 
 def check_inputs(inputs: tuple) -> None:
-    """Refuse inputs of which none is differentiated, with a ValueError."""
+    """Raise ValueError if no input requires grad."""
     if not any(is_differentiable(x) for x in inputs):
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
@@ -46,16 +47,16 @@ def check_outputs(outputs: tuple) -> None:
         if not isinstance(output, _operators.Tensor):
             raise AttributeError(
                 f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} of "
-                "the function that is checked is no tensor"
+                "the checked function is not a tensor"
             )
 
 
 class Jacobians:
-    """A function and its inputs.
+    """The Jacobians of a function at its inputs.
 
     Attributes:
-        positions: the inputs that are differentiated with respect to.
-        kept: of the floating outputs, those that depend on them.
+        positions: the positions of the inputs to differentiate with respect to.
+        kept: the numbers of the floating outputs that depend on these inputs.
     """
 
     def __init__(self, func, inputs, eps):
@@ -108,7 +109,10 @@ class Jacobians:
         return (v / norm if norm else v).astype(array.dtype)
 
     def step(self, array, direction, index=None):
-        """Central difference of all outputs along a direction of an input."""
+        """Return the central difference of all outputs along a direction of an input.
+
+        Raises AssertionError if the shape of an output depends on the step.
+        """
         before = array.copy() if index is None else array[index]
         at = ... if index is None else index
         array[at] = before + self.eps * direction
@@ -116,11 +120,19 @@ class Jacobians:
         array[at] = before - self.eps * direction
         minus = self.values()
         array[at] = before
+        for low, high in zip(minus, plus, strict=True):
+            if low.shape != high.shape:
+                where = "" if index is None else f" on index {index}"
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same shape when inputs are perturbed{where} by "
+                    f"{self.eps}, but got: shapes {Size(low.shape)} and {Size(high.shape)}."
+                )
         with np.errstate(all="ignore"):
             return [(p - m) / (2 * self.eps) for p, m in zip(plus, minus, strict=True)]
 
     def columns(self, i, x):
-        """For each element of input `i`, and each of its axes if complex, the derivatives of all outputs."""
+        """Yield the derivatives of all outputs for each element of input `i`, and for both axes of each if it is
+        complex."""
         array = x._array
         axes = _AXES if array.dtype.kind == "c" else _AXES[:1]
         for index in np.ndindex(array.shape):
@@ -129,13 +141,13 @@ class Jacobians:
                 yield [found[k] for k in self.kept] if self.kept is not None else found
 
     def numerical_jacobian(self, i, x, outputs, of_inputs: bool):
-        """Jacobians [part, input, output] of all outputs.
+        """Return the Jacobians [part, input, output] of all outputs by finite differences.
 
         Args:
-            i, x: the input, and its number.
+            i, x: the input's number, and the input.
             outputs: the differentiable outputs.
-            of_inputs: what the parts are, real and imaginary: of the input, as forward mode sees it, whose entries are
-                those of the outputs; else of each output, as reverse mode sees it, whose entries are the input's.
+            of_inputs: whether the real and imaginary parts are those of the input, as in forward mode, or of each
+                output, as in reverse mode.
         """
         complex_input = x._array.dtype.kind == "c"
         types = [o._array.dtype if of_inputs else x._array.dtype for o in outputs]
@@ -154,7 +166,7 @@ class Jacobians:
         return found
 
     def vjp(self, outputs, k, cotangent):
-        """Gradients of all checked inputs for one cotangent of output `k`; zeros where there is none."""
+        """Return the gradients of all checked inputs for one cotangent of output `k`; zeros where there is none."""
         xs = [self.inputs[i] for i in self.positions]
         found = grad(outputs[k], xs, _operators.wrap(cotangent), retain_graph=True, allow_unused=True)
         for x, g in zip(xs, found, strict=True):
@@ -165,7 +177,7 @@ class Jacobians:
         ]
 
     def backward_jacobians(self, outputs, k):
-        """Per input, the Jacobian [part, input, output] of output `k` by reverse mode."""
+        """Return, per input, the Jacobian [part, input, output] of output `k` by reverse mode."""
         array = outputs[k]._array
         parts = _AXES if array.dtype.kind == "c" else _AXES[:1]
         rows = [
@@ -180,12 +192,17 @@ class Jacobians:
         return rows
 
     def tangents_along(self, i, tangent):
-        """Tangents of the differentiable outputs for a tangent of input `i`, a Tensor; zeros where there is none."""
+        """Return the tangents of the differentiable outputs for a tangent of input `i`, a Tensor; zeros where there is
+        none. The tangents of the other inputs are zeros."""
         from . import forward_ad
 
         with forward_ad.dual_level():
             inputs = list(self.inputs)
-            inputs[i] = forward_ad.make_dual(inputs[i].detach().requires_grad_(), tangent)
+            for n in self.positions:
+                point = inputs[n].detach()
+                inputs[n] = forward_ad.make_dual(
+                    point.requires_grad_(), tangent if n == i else _operators.zeros_like(point)
+                )
             found = [
                 o
                 for o in as_tuple(self.func(*inputs))
@@ -201,11 +218,11 @@ class Jacobians:
             )
 
     def jvp(self, i, tangent):
-        """Return the same as arrays, for a tangent that is an array."""
+        """Return the tangents as arrays, for a tangent that is an array."""
         return [np.array(t._array) for t in self.tangents_along(i, _operators.wrap(tangent))]
 
     def forward_jacobians(self, i, x):
-        """Jacobians [part of the input, input, output] of all outputs with respect to input `i`, by forward mode."""
+        """Return the Jacobians [part of the input, input, output] of all outputs for input `i` by forward mode."""
         array = x._array
         found = None
         for part, axis in enumerate(_AXES if array.dtype.kind == "c" else _AXES[:1]):
@@ -221,7 +238,7 @@ class Jacobians:
 
 
 class Place(NamedTuple):
-    """Identifies a Jacobian: of output `k` with respect to input `i`, in forward or reverse mode.
+    """The identity of a Jacobian: output `k`, input `i`, forward or reverse mode.
 
     `part` is None, or 0 or 1 for the real or imaginary part of complex inputs (forward mode) or outputs (reverse mode).
     """
@@ -235,13 +252,13 @@ class Place(NamedTuple):
 
 
 def close(found, expected, rtol: float, atol: float) -> bool:
-    """Return whether two Jacobians, or projections of them, agree; NaN agrees with nothing."""
+    """Return whether two Jacobians, or projections of them, agree; NaN never agrees."""
     with np.errstate(all="ignore"):
         return bool(np.allclose(found, expected, rtol, atol))
 
 
 def slow_report(place: Place, found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> str:
-    """Both Jacobians [input, output], and the entry in which they differ most."""
+    """Describe both Jacobians [input, output], and the entry in which they differ most."""
     row, column = _largest(found, expected)
     entry = tuple(map(int, np.unravel_index(row, place.input._array.shape)))
     of = tuple(map(int, np.unravel_index(column, place.output._array.shape)))
@@ -261,7 +278,7 @@ def fast_report(
     numerical: np.ndarray[Any, Any],
     agree: bool,
 ) -> str:
-    """Return the projections that differ, and the Jacobians themselves, which may agree."""
+    """Describe the projections that differ, and the Jacobians themselves, which may agree."""
     text = (
         f"{_head(place)}numerical:{expected}\nanalytical:{found}\n"
         "These are projections of the Jacobians on random vectors, as fast mode compares them. "

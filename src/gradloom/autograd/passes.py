@@ -40,15 +40,16 @@ def backward(
     grad_variables: Tensor | Sequence[Tensor | None] | None = None,
     inputs: _Roots | dict[str, Tensor] | None = None,
 ) -> None:
-    """Accumulate into `.grad` of the leaves the derivative of the sum of `tensors`, each times its `grad_tensors`.
+    """Accumulate into `.grad` of the leaves the gradient of the sum of all elements of `tensors`, weighted by
+    `grad_tensors`.
 
     Args:
         tensors: a Tensor, or a sequence of Tensors or GradientEdges.
         grad_tensors: the vectors of the vector-Jacobian product; None for tensors of one element.
-        retain_graph: keep what was saved, so that another pass can follow; default: create_graph.
+        retain_graph: keep saved tensors for another pass; default: create_graph.
         create_graph: record this pass, for derivatives of higher order.
         inputs: accumulate into these tensors only.
-        grad_variables: the old name of `grad_tensors`; warns.
+        grad_variables: the deprecated name of `grad_tensors`; warns.
 
     Raises:
         RuntimeError: if a tensor does not require grad, a gradient is missing or has another shape, or the graph was
@@ -143,11 +144,11 @@ def grad(
         outputs: a Tensor or a sequence of them (or GradientEdges).
         inputs: the Tensors to differentiate with respect to.
         grad_outputs: the vectors of the vector-Jacobian product, one per output; None for outputs of one element.
-        retain_graph: keep what was saved; default: create_graph.
+        retain_graph: keep saved tensors; default: create_graph.
         create_graph: record this pass, for derivatives of higher order.
         allow_unused: return None for inputs that the outputs do not depend on, instead of raising.
-        is_grads_batched: the first dimension of grad_outputs runs over vectors.
-        materialize_grads: zeros instead of None for unused inputs.
+        is_grads_batched: the first dimension of grad_outputs is a batch of vectors.
+        materialize_grads: return zeros instead of None for unused inputs.
         only_inputs: has no effect: only the gradients of `inputs` are computed. False warns.
 
     Returns:
@@ -239,13 +240,13 @@ def _grad_batched(
 
     Args:
         outputs, inputs: as for `grad`, as tuples.
-        vectors: one Tensor per output, whose first dimension runs over the vectors, or None for an output of one
+        vectors: one Tensor per output, whose first dimension is the batch of vectors, or None for an output of one
             element.
 
     Raises:
         RuntimeError: if the shape of a vector does not fit its output.
         ValueError: if the numbers of vectors differ.
-        IndexError: if there is none.
+        IndexError: if there are no vectors.
     """
     for i, (output, vector) in enumerate(zip(outputs, vectors, strict=False)):
         shape, numpy_type = output_layout(i, output)
@@ -303,7 +304,7 @@ _warned_of_cycle = False
 
 
 def _warn_of_cycle() -> None:
-    """Say once what backward(create_graph=True) does to memory."""
+    """Warn once that backward(create_graph=True) creates reference cycles."""
     global _warned_of_cycle
     if not _warned_of_cycle:
         _warned_of_cycle = True
@@ -318,10 +319,10 @@ def _warn_of_cycle() -> None:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Tell autograd that a tensor's memory was written to from outside.
+    """Increment a tensor's version after a write to its memory that autograd did not see.
 
     Args:
-        tensor: a Tensor or an iterable of Tensors. Inference tensors, which have no version, are passed over.
+        tensor: a Tensor or an iterable of Tensors. Inference tensors, which have no version, are skipped.
 
     Raises:
         RuntimeError: for anything else.

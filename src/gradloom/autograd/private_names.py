@@ -1,4 +1,4 @@
-"""Names of torch.autograd with an underscore that programs import all the same, and those that live elsewhere here."""
+"""Private names of torch.autograd that programs import, and names that live in other modules here."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 def _is_checkpoint_valid() -> bool:
-    """Return whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    """Return whether this thread's backward passes compute all gradients, rather than those of selected inputs only."""
     return engine.is_checkpoint_valid()
 
 
 def _make_grads(
     outputs: Sequence[Any], grads: Sequence[Tensor | None], is_grads_batched: bool = False
 ) -> tuple[Tensor | None, ...]:
-    """Return a gradient for each output to start a backward pass from.
+    """Return the gradient of each output with which a backward pass starts.
 
     Args:
         outputs: Tensors or GradientEdges.
-        grads: what was given for each; None for outputs of one element.
-        is_grads_batched: whether the gradients have a first dimension more, over which vmap goes; they are only checked
-            then.
+        grads: the given gradient of each; None for outputs of one element.
+        is_grads_batched: whether the gradients have an additional first dimension, which vmap maps over; then they are
+            only checked.
 
     Raises RuntimeError if one does not fit its output, or is missing.
     """
@@ -56,12 +56,12 @@ def _make_grads(
 
 
 def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Size, Size]:
-    """Return the shapes of an output and of its gradient, without the dimension that vmap goes over.
+    """Return the shapes of an output and of its gradient, without the dimension that vmap maps over.
 
     Args:
         output: a Tensor or a GradientEdge.
         grad: its gradient.
-        is_grads_batched: whether that has a first dimension more.
+        is_grads_batched: whether it has an additional first dimension.
     """
     from ..types.size import Size
 
@@ -72,7 +72,7 @@ def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple
 def _tensor_or_tensors_to_tuple(
     tensors: Tensor | Sequence[Tensor | None] | None, length: int
 ) -> tuple[Tensor | None, ...]:
-    """Return a tuple of one Tensor, of several, or of as many None as asked for.
+    """Return one Tensor or several as a tuple; for None, a tuple of `length` times None.
 
     Args:
         tensors: a Tensor, a sequence of them, or None.
@@ -89,7 +89,7 @@ def _get_sequence_nr() -> int:
 
 
 def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-    """Let tensors that are saved from now on go through hooks.
+    """Push a pair of hooks for tensors that are saved from now on.
 
     Args:
         pack_hook, unpack_hook: as for saved_tensors_hooks.
@@ -100,7 +100,7 @@ def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack
 
 
 def _pop_saved_tensors_default_hooks() -> None:
-    """Take away the hooks that were pushed last.
+    """Remove the hooks that were pushed last.
 
     Raises RuntimeError if there are none.
     """

@@ -44,8 +44,8 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-class _Elsewhere:
-    """A profile that another program takes; with `enabled=False` it does nothing."""
+class _ExternalProfile:
+    """A profile taken by an external program, which is not supported; with `enabled=False` it does nothing."""
 
     _program = ""
 
@@ -65,11 +65,11 @@ class _Elsewhere:
         pass
 
 
-class emit_nvtx(_Elsewhere):
-    """Marks for NVIDIA's profilers; not there.
+class emit_nvtx(_ExternalProfile):
+    """Marks for NVIDIA's profilers; not supported.
 
     Args:
-        enabled: False for one that does nothing.
+        enabled: False to do nothing.
         record_shapes: has no effect.
 
     Raises:
@@ -79,11 +79,11 @@ class emit_nvtx(_Elsewhere):
     _program = "NVIDIA's profilers (NVTX)"
 
 
-class emit_itt(_Elsewhere):
-    """Marks for Intel's VTune; not there.
+class emit_itt(_ExternalProfile):
+    """Marks for Intel's VTune; not supported.
 
     Args:
-        enabled: False for one that does nothing.
+        enabled: False to do nothing.
         record_shapes: has no effect.
 
     Raises:
@@ -94,10 +94,10 @@ class emit_itt(_Elsewhere):
 
 
 def load_nvprof(path: str) -> EventList:
-    """Read what nvprof wrote; not there.
+    """Raise RuntimeError: profiles of nvprof are not supported.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         RuntimeError: always.

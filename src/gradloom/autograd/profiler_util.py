@@ -1,4 +1,4 @@
-"""gradloom.autograd.profiler_util: events and lists of events, under the name that PyTorch has for their module."""
+"""gradloom.autograd.profiler_util: events and lists of events, under PyTorch's module name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variable: what tensors with history were called before PyTorch 0.4. Calling it gives a Tensor."""
+"""Variable: the name of tensors with history before PyTorch 0.4. Calling it returns a Tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Variable", "VariableMeta"]
 
 
 class ImperativeEngine:
-    """The engine as code written for PyTorch uses it: `Variable._execution_engine`."""
+    """The engine in the form of `Variable._execution_engine`, for programs written for PyTorch."""
 
     queue_callback = staticmethod(engine.queue_callback)
     is_checkpoint_valid = staticmethod(engine.is_checkpoint_valid)
@@ -54,6 +54,7 @@ class VariableMeta(type):
 
         Raises:
             TypeError: if `data` is not a Tensor.
+            ValueError: if both `volatile` and `requires_grad` are true.
         """
         if data is None:
             data = _operators.empty((0,))
@@ -65,10 +66,12 @@ class VariableMeta(type):
             warnings.warn(
                 "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2
             )
+            if requires_grad:
+                raise ValueError("Variable can't be volatile and require_grad at the same time!")
         return data.detach().requires_grad_(requires_grad)
 
 
 class Variable(metaclass=VariableMeta):
-    """PyTorch's old name for Tensor; `Variable(t)` is `t` without history."""
+    """PyTorch's former name of Tensor; `Variable(t)` is `t` without history."""
 
     _execution_engine = ImperativeEngine()

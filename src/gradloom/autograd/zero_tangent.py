@@ -2,9 +2,10 @@
 
 Note [Zero tangents]
 One input of a product may have a tangent and the other not. The formula `self_t * other_p + self_p * other_t` then gets
-zeros for the missing one. But zero times infinity is NaN, which would spoil the existing tangent. So these zeros are of
-a class that overrides operators (Note [Interception]): a product or quotient of such zeros is such zeros, and a sum
-with them is the other summand. All other operators see ordinary zeros. A result's tangent is always an ordinary tensor.
+zeros for the missing one. But zero times infinity is NaN, which would spoil the existing tangent. So these zeros have a
+class that overrides operators (Note [Interception]): a product or quotient with a ZeroTensor is a ZeroTensor, and a sum
+with one is the other summand. All other operators receive ordinary zeros. A result's tangent is always an ordinary
+tensor.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators, interception
 from ..dispatch.state import GRAD_OFF, disabled_torch_function, state
 
-_MANY = 4096  # elements from which on zeros are one number read again and again
+_MANY = 4096  # elements, from which on the zeros are one number, expanded
 
 
 class ZeroTensor(Tensor):
     """A tensor known to be zero; see Note [Zero tangents]. `_array` has the zeros."""
 
     __module__ = "gradloom"
-    __torch_function__: Any = disabled_torch_function  # results are ordinary tensors, but where a rule says so
+    __torch_function__: Any = disabled_torch_function  # results are ordinary tensors unless a rule decides
 
     _operand = property(interception.operand_of)
 
     def _is_zerotensor(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def _dense(self) -> Tensor:
@@ -58,7 +59,7 @@ def _zeros(shape, numpy_type) -> np.ndarray:
 
 
 def _handle_call(call):
-    """Answer a call with such zeros among its arguments."""
+    """Handle a call with a ZeroTensor among its arguments."""
     args = call.args
     if not any(t.__class__ is ZeroTensor for t in call.tensors()):
         return NotImplemented
@@ -75,7 +76,7 @@ def _handle_call(call):
         )
     out = call.with_args(tuple([_plain(a) for a in args]), call.out).run()
     if out.__class__ is Tensor and out._view is not None and args[0].__class__ is ZeroTensor:
-        view = zero_tensor(out._array.shape, out._array.dtype)  # a view of nothing
+        view = zero_tensor(out._array.shape, out._array.dtype)  # a view of zeros
         view._edge = gradient_edge(out)
         return view
     return out
@@ -101,7 +102,7 @@ def _plain(value):
 
 
 def _like_result(operation, *args):
-    """Zeros of the shape and dtype that the operator would give, found by calling it without values."""
+    """Return zeros with the shape and dtype of the operator's result, found by calling it without values."""
     with np.errstate(all="ignore"):
         found = operation(*[_empty_like(a) for a in args])
     shape = np.broadcast_shapes(*[a._array.shape for a in args if isinstance(a, Tensor)])
@@ -109,7 +110,7 @@ def _like_result(operation, *args):
 
 
 def _empty_like(value):
-    """Return ones of a tensor's dtype and number of dimensions, which decide type promotion."""
+    """Return ones with a tensor's dtype and number of dimensions, which decide type promotion."""
     if not isinstance(value, Tensor):
         return value
     out = _operators.wrap(np.ones((1,) * value._array.ndim, value._array.dtype))

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import typing as _typing
 
-_MODULES = ("cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum")
+_MODULES = ("cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum")
 
 if _typing.TYPE_CHECKING:
     from . import (
         cpu as cpu,
         cuda as cuda,
         cudnn as cudnn,
+        mha as mha,
         mkl as mkl,
         mkldnn as mkldnn,
         mps as mps,

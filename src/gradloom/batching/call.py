@@ -1,4 +1,4 @@
-"""A call of an operator with batched arguments, and what the table says of the operator."""
+"""A call of an operator with batched arguments, and the operator's row in the table of batching rules."""
 
 from __future__ import annotations
 

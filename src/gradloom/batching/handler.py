@@ -44,7 +44,7 @@ def handle_call(intercepted: Intercepted) -> Any:
             return by_rule_of_library(wrapper, args, level)
         operator = _unknown(wrapper, args)
     if operator.rule == "composite":
-        return NotImplemented  # what it is made of is intercepted in its turn
+        return NotImplemented  # the operators that it calls are intercepted in turn
     if operator.rule == "random" and state.batching and level < state.batching[-1]:
         level = state.batching[-1]
     from .rules import RULES

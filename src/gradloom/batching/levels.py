@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from ..dispatch.interception import attend
-from ..dispatch.state import state
+from ..dispatch.state import Whole, state
 
 _number = count(1).__next__
 
@@ -34,41 +34,37 @@ class Level:
         return self.number < other.number
 
 
-class running:
+class running(Whole):
     """A `with` block in which a level is the innermost. Calls without batched arguments are intercepted, too, because
     `randomness` applies to random operators."""
 
-    __slots__ = ("level", "before")
-
     def __init__(self, level: Level) -> None:
         self.level = level
 
-    def __enter__(self) -> Level:
-        self.before = state.batching
-        state.batching = (*self.before, self.level)
+    def _change(self) -> Level:
+        self._keep(state.batching)
+        state.batching = (*state.batching, self.level)
         attend()
         return self.level
 
-    def __exit__(self, *_: object) -> None:
+    def _restore(self, before: tuple[Level, ...]) -> None:
         self.level.alive = False
-        state.batching = self.before
+        state.batching = before
         attend()
 
 
-class below:
+class below(Whole):
     """A `with` block in which only the levels outside a level run, as for the operators that a rule calls."""
-
-    __slots__ = ("level", "before")
 
     def __init__(self, level: Level) -> None:
         self.level = level
 
-    def __enter__(self) -> None:
-        self.before = state.batching
+    def _change(self) -> None:
+        self._keep(state.batching)
         number = self.level.number
-        state.batching = tuple([outer for outer in self.before if outer.number < number])
+        state.batching = tuple([outer for outer in state.batching if outer.number < number])
         attend()
 
-    def __exit__(self, *_: object) -> None:
-        state.batching = self.before
+    def _restore(self, before: tuple[Level, ...]) -> None:
+        state.batching = before
         attend()

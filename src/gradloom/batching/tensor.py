@@ -85,7 +85,7 @@ class BatchedTensor(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the physical tensor requires grad."""
+        """Return whether the physical tensor requires grad."""
         return self._physical.requires_grad
 
     @requires_grad.setter
@@ -104,7 +104,7 @@ class BatchedTensor(Tensor):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the physical tensor is a leaf."""
+        """Return whether the physical tensor is a leaf."""
         return self._physical.is_leaf
 
     @property

@@ -1,1 +1,1 @@
-"""The last step of `import gradloom`: operators become methods, and the core gets the functions that it calls late."""
+"""The last step of `import gradloom`: operators become methods, and late-bound functions are provided to the core."""

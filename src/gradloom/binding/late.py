@@ -1,12 +1,16 @@
-"""Loaders of the functions that the core calls and higher floors provide; see Note [Late binding]."""
+"""Loaders of the functions that the core calls and higher layers provide; see Note [Late binding]."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from ..core import late
 
+_LATE = ("gradloom", "numpy", "scipy", "ml_dtypes")  # what functions import
 _Functions = dict[str, Callable[..., Any]]
 
 
@@ -18,7 +22,9 @@ def provide_late_functions() -> None:
     late.provide(_printing, "tensor_text")
     late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
     late.provide(_torch_function, "add_function_subclass", "preserve_class")
-    late.provide(_torch_dispatch, "add_dispatch_subclass", "make_wrapper_subclass", "local_scalar", "lift_fresh")
+    late.provide(
+        _torch_dispatch, "add_dispatch_subclass", "make_wrapper_subclass", "local_scalar", "lift_fresh", "dispatch_mode"
+    )
     late.provide(_vmap, "vmap")
     late.provide(_gradients_in_vmap, "any_batched", "grad_of_batched", "refuse_backward_in_vmap", "batched_tangent")
     late.provide(_functions_in_vmap, "apply_batched")
@@ -67,9 +73,16 @@ def _torch_function() -> _Functions:
 
 
 def _torch_dispatch() -> _Functions:
-    from ..python_dispatch.torch_dispatch import add_subclass, lift_fresh, local_scalar, make_wrapper_subclass
+    from ..python_dispatch.torch_dispatch import (
+        add_subclass,
+        dispatch_mode,
+        lift_fresh,
+        local_scalar,
+        make_wrapper_subclass,
+    )
 
     return {
+        "dispatch_mode": dispatch_mode,
         "add_dispatch_subclass": add_subclass,
         "make_wrapper_subclass": make_wrapper_subclass,
         "local_scalar": local_scalar,
@@ -98,3 +111,14 @@ def _functions_in_vmap() -> _Functions:
     from ..batching.functions import apply_batched
 
     return {"apply_batched": apply_batched}
+
+
+def _finish_imports() -> None:
+    """Wait for other threads that import something late: a forked process could not finish it, nor import it anew."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _LATE and getattr(getattr(module, "__spec__", None), "_initializing", False):
+            import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_finish_imports)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
+from .. import schema
 from ..core.tensor import Tensor, wrapped_number
+from ..core.user_stack import level_of_user, warn_once
 from ..dispatch import _operators
 from ..dispatch.function_code import copy_of
 from ..dispatch.overloads import register_types
 from ..dispatch.promotion import number_type
-from ..dispatch.state import disabled_torch_function
+from ..dispatch.state import DEBUG, disabled_torch_function
 from ..random import Generator
 from ..tensors import indexing
 from ..types.device import (
@@ -45,16 +48,26 @@ _LAZY_METHODS = (
     "__dlpack__",
     "__dlpack_device__",
     "_view_func",
+    "_view_func_unsafe",
     "storage_type",
     "resize",
     "resize_as",
+    "eig",
+    "lstsq",
+    "solve",
+    "symeig",
+    "lu",
 )
 # Methods that convert to one dtype: PyTorch's short forms of `to`.
 _CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
     name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")
 }
-# Methods that core/tensor.py writes out, for speed.
+# Methods that core/tensor.py implements itself, for speed.
 _BY_HAND = frozenset(("conj",))
+
+
+def _warn_user_once(key: str, message: str) -> None:
+    warn_once(key, message, level_of_user())
 
 
 def bind() -> dict:
@@ -83,7 +96,13 @@ def bind() -> dict:
         lone_number=_lone_number,
         disabled_torch_function=disabled_torch_function,
         handle_torch_function=_of_unknown_class,
+        warn_once=_warn_user_once,
     )
+    if DEBUG:
+        from .. import generated
+        from ..core.debug_checks import add_folder
+
+        add_folder(generated.__path__, required=True)
     from ..generated import namespaces
 
     operators = _operators.__dict__
@@ -107,6 +126,36 @@ def bind() -> dict:
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
 
+# (holder, name) for each attribute of Tensor or gradloom that `gradloom.ops` has bound to an operator of a package.
+of_packages: set[tuple[object, str]] = set()
+
+
+def has_attribute(holder: Any, name: str) -> bool:
+    """Return whether Tensor or the package `gradloom` has an attribute or submodule. Imports none of those that are
+    imported on first use."""
+    if holder is Tensor or name in vars(holder):
+        return hasattr(holder, name)
+    return name in dir(holder) or find_spec(f"{holder.__name__}.{name}") is not None
+
+
+def origin(place: str, name: str) -> str | None:
+    """Return where an attribute of Tensor (place "method") or of gradloom ("function") comes from: "operator" for a
+    built-in operator, "library" for everything else that gradloom has; None if the name is free."""
+    root = sys.modules[__name__.partition(".")[0]]
+    holder: Any = Tensor if place == "method" else root
+    is_bound = has_attribute(holder, name) and (holder, name) not in of_packages
+    if getattr(root, "_broken", None) is not None:  # generated/ is missing, so any other name may be an operator's
+        return "library" if is_bound and name not in _BY_HAND else "operator"
+    if not is_bound:
+        return None
+    from ..generated import namespaces
+
+    return "operator" if name in (namespaces.METHODS if place == "method" else namespaces.FUNCTIONS) else "library"
+
+
+schema.provide_origin(origin)
+
+
 def namespace(module: str) -> dict:
     """Return the operators of a `python_module`, such as `linalg`, by their names there."""
     from ..generated.namespaces import MODULES
@@ -115,14 +164,14 @@ def namespace(module: str) -> dict:
 
 
 def _lone_number(value):
-    """Return a wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
+    """Return a wrapped number for an operation without tensors, whose result has the default dtype of its kind."""
     found = wrapped_number(value)
     found._array = found._array.astype(number_type(value).numpy)
     return found
 
 
 def _conversion(name, dtype):
-    def convert(self, memory_format=None):
+    def convert(self, *, memory_format=None):
         return _operators.to_dtype(self, dtype, False, False, memory_format)
 
     convert.__name__ = name
@@ -131,7 +180,7 @@ def _conversion(name, dtype):
     return convert
 
 
-def _cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def _cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """Return the tensor itself: every tensor is on the CPU."""
     return self if memory_format is None else _operators.to_dtype(self, self.dtype, False, False, memory_format)
 
@@ -142,7 +191,7 @@ def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 
 def _imported(name):
-    """Return a method for which gradloom.tensors.lazy_methods is imported. It stays, since programs use it as a key."""
+    """Return a method that imports tensors.lazy_methods on first use. It stays, since programs use it as a key."""
 
     def method(self, *args, **kwargs):
         from ..tensors import lazy_methods

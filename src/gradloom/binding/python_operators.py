@@ -2,10 +2,10 @@
 
 Note [Python's operators]
 A binary operator must return NotImplemented for an operand of an unknown class, so that Python tries the other operand
-and words the TypeError itself; the function of the same name raises. Where a wrapper is itself the public function, the
+and raises the TypeError itself; the function of the same name raises. If a wrapper is itself the public function, the
 operator is a copy of the wrapper (Note [Function code]) whose guard is an `_OperatorGuard`, so that the usual path is
-the same. Where a name has several overloads, the operator knows two of them, one for tensors and one for numbers, and
-leaves the rest to the function.
+the same. If a name has several overloads, the operator calls one of two directly, one for tensors and one for numbers,
+and leaves other cases to the function.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAIRS = {
     "lshift": "bitwise_left_shift",
     "rshift": "bitwise_right_shift",
 }
-# Of names with several overloads: the one for two tensors, and the one for a number (None: wrapped as a tensor).
+# For names with several overloads: the overload for two tensors, and the one for a number (None: wrapped as a tensor).
 _OVERLOADS = {
     "div": ("div_Tensor", None),
     "pow": ("pow_Tensor_Tensor", "pow_Tensor_Scalar"),
@@ -44,7 +44,7 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
 _OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
-_ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # of which a number is no operand, either
+_ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # a number is not an operand of these
 
 
 def bind_python_operators(guards) -> None:
@@ -77,12 +77,12 @@ def bind_python_operators(guards) -> None:
         (Tensor.__ipow__, "pow_"),
         (Tensor.__itruediv__, "__idiv__"),
     ):
-        function.__name__ = name  # PyTorch's, which a `__torch_function__` reads
+        function.__name__ = name  # PyTorch's name, which a `__torch_function__` may read
     Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, _rtruediv, Tensor.__itruediv__
 
 
 class _OperatorGuard:
-    """Calls a guard; returns NotImplemented where it refuses an operand of an unknown class."""
+    """A guard that returns NotImplemented if it refuses an operand of an unknown class."""
 
     __slots__ = ("guard", "operands")
 
@@ -99,7 +99,7 @@ class _OperatorGuard:
 
 
 class _EqualityGuard(_OperatorGuard):
-    """Takes arrays, too: of PyTorch's comparisons `==` alone does, in either order."""
+    """A guard that also accepts arrays: in PyTorch, `==` is the only comparison that does, in either order."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ def _swapped(function, method):
 
 
 def _unknown(method, tensor, other):
-    """Return NotImplemented, unless the other operand has a `__torch_function__` and its class was not known yet."""
+    """Return NotImplemented, or the result of a `__torch_function__` of the other operand, if its class was unknown."""
     if hasattr(other.__class__, "__torch_function__"):
         from ..python_dispatch.torch_function.unknown_classes import first_operand
 
@@ -161,7 +161,7 @@ def _rsub(self, other):
 
 
 def _rtruediv(self, other):
-    """`other / self`, as PyTorch has it: the reciprocal times `other`."""
+    """`other / self`, computed as in PyTorch: the reciprocal times `other`."""
     if isinstance(other, _OPERANDS):
         return self.reciprocal() * other
     return _unknown("__rtruediv__", self, other)

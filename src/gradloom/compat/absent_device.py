@@ -1,4 +1,4 @@
-"""What the modules of absent device types (cuda, mps, mtia, xpu) have in common."""
+"""Functions shared by the modules of absent device types (cuda, mps, mtia, xpu)."""
 
 from __future__ import annotations
 

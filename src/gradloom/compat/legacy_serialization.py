@@ -1,4 +1,4 @@
-"""The format of `torch.save` before PyTorch 1.6, which `_use_new_zipfile_serialization=False` still writes.
+"""The format of `torch.save` before PyTorch 1.6, still written with `_use_new_zipfile_serialization=False`.
 
 A file is a sequence of pickles: a magic number, a version, byte order and type sizes, the object, and the keys of its
 storages. Each storage follows as its number of elements, in eight bytes, and the elements. In the object, a storage is
@@ -50,10 +50,10 @@ def read(file: BinaryIO, facts_unpickler: Callable[[], Any], unpickler: Any) -> 
     Args:
         file: open for reading bytes, at its start.
         facts_unpickler: returns an unpickler for the next pickle of the file: a number, facts or keys.
-        unpickler: for the object. It makes room for storages in `memory`: {key: (bytes, size of an element)}.
+        unpickler: the unpickler of the object. It allocates storages in `memory`: {key: (bytes, size of an element)}.
 
     Raises:
-        RuntimeError: if it is not such a file, is damaged, or was written where bytes are in another order.
+        RuntimeError: if the file has another format, is damaged, or was written with another byte order.
         UnpicklingError: for a name that is not allowed.
     """
     try:
@@ -66,26 +66,32 @@ def read(file: BinaryIO, facts_unpickler: Callable[[], Any], unpickler: Any) -> 
         version = facts_unpickler().load()
         facts = facts_unpickler().load()
         if version != _VERSION:
-            raise RuntimeError(f"load(): the file is of protocol version {version}, not {_VERSION}")
+            raise RuntimeError(f"load(): the file has protocol version {version}, not {_VERSION}")
         if facts["little_endian"] != (sys.byteorder == "little"):
-            raise RuntimeError("load(): the file is of a machine with another order of bytes")
+            raise RuntimeError("load(): the file was written on a machine with another byte order")
         found = unpickler.load()
-        for key in facts_unpickler().load():
+        keys = facts_unpickler().load()
+        if set(keys) != set(unpickler.memory):
+            raise RuntimeError("load(): the file is damaged: it has not the elements of each storage")
+        for key in keys:
             memory, item = unpickler.memory[key]
-            count = int.from_bytes(file.read(8), sys.byteorder)
-            data = file.read(count * item)
-            if len(data) != memory.nbytes:
+            count = int.from_bytes(file.read(8), sys.byteorder) * item
+            data = file.read(memory.nbytes)
+            if count != memory.nbytes or len(data) != count:
                 raise RuntimeError(
-                    f"load(): the file is damaged: storage {key} has {len(data)} bytes instead of {memory.nbytes}"
+                    f"load(): the file is damaged: storage {key} has {min(count, len(data))} bytes instead of "
+                    f"{memory.nbytes}"
                 )
             memory[...] = np.frombuffer(data, np.uint8)
-    except (EOFError, KeyError, TypeError, ValueError, MemoryError) as error:
+    except (EOFError, KeyError) as error:
+        if error is unpickler.raised:
+            raise
         raise RuntimeError(f"load(): the file is damaged: {error}") from error
     return found
 
 
 def _not_ours() -> RuntimeError:
     return RuntimeError(
-        "load(): this is no file of save(): it is neither a zip archive nor of PyTorch's format from "
+        "load(): this file was not written by save(): it is neither a zip archive nor of PyTorch's format from "
         "before version 1.6, or it is damaged"
     )

@@ -25,7 +25,7 @@ def relu6_(self):
     return ops.hardtanh_(self, 0, 6)
 
 
-# Klambauer et al. 2017: with them, mean 0 and variance 1 are a fixed point of layers of normal inputs.
+# Klambauer et al. 2017: mean 0 and variance 1 are a fixed point of layers of normal inputs with these constants.
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
@@ -42,7 +42,7 @@ def selu_(self):
 
 def prelu(self, weight):
     """`self` where it is positive, weight * self elsewhere. `weight` is a number, or (channels,) for the second
-    dimension of `self`. Raises RuntimeError if dtypes differ or the weight fits neither."""
+    dimension of `self`. Raises RuntimeError if dtypes differ or the weight has another size."""
     if self.dtype is not weight.dtype:
         from ..types.dtype import scalar_type_name
 

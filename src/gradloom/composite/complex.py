@@ -6,12 +6,12 @@ from ..dispatch import _operators as ops
 
 
 def conj(self):
-    """Return a view of the complex conjugates; a real tensor itself."""
+    """Return a view of the complex conjugates; a real tensor is returned itself."""
     return ops._conj(self) if self._array.dtype.kind == "c" else self
 
 
 def conj_physical(self):
-    """Return the complex conjugate, computed at once; a real tensor itself."""
+    """Return the complex conjugate, computed immediately; a real tensor is returned itself."""
     return ops._conj_physical(self) if self._array.dtype.kind == "c" else self
 
 
@@ -26,7 +26,7 @@ def resolve_neg(self):
 
 
 def real(self):
-    """Return the real part as a view; a real tensor itself."""
+    """Return the real part as a view; a real tensor is returned itself."""
     if self._array.dtype.kind != "c":
         return self
     pairs = ops.view_as_real(ops._conj(self) if self.is_conj() else self)

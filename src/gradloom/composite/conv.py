@@ -16,7 +16,7 @@ def _check_rank(dims, name, input):
 
 
 def _general(dims, name, input, call):
-    """Call a convolution with a batch dimension of one where the input has none."""
+    """Call a convolution; an input without a batch dimension gets one of size 1."""
     _check_rank(dims, name, input)
     if input.dim() == dims + 1:
         return ops.squeeze(call(ops.unsqueeze(input, 0)), 0)

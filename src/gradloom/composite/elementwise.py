@@ -1,4 +1,4 @@
-"""Elementwise operators made of others: second names, and questions with one answer."""
+"""Elementwise operators in terms of others: aliases, and predicates of a whole tensor."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def subtract(self, other, alpha):
 
 
 def subtract_(self, other, alpha):
-    """`self - alpha * other`, in place."""
+    """`self - alpha * other` in place."""
     return ops.sub_(self, other, alpha=alpha)
 
 
 def divide_mode(self, other, rounding_mode):
-    """`self / other`, rounded as `rounding_mode` says."""
+    """`self / other`, rounded by `rounding_mode`."""
     return ops.div(self, other, rounding_mode=rounding_mode)
 
 
 def divide_mode_(self, other, rounding_mode):
-    """`self / other`, rounded as `rounding_mode` says, in place."""
+    """`self / other`, rounded by `rounding_mode`, in place."""
     return ops.div_(self, other, rounding_mode=rounding_mode)
 
 
@@ -88,7 +88,7 @@ def float_power(self, exponent):
 
 
 def float_power_of_scalar(self, exponent):
-    """Return a number to the powers of a tensor, in double precision."""
+    """Raise a number to the powers in a tensor, in double precision."""
     return ops.pow(self, _double(exponent, self))
 
 
@@ -120,7 +120,7 @@ def _name(dtype):
 
 
 def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Return whether all elements are close, as `isclose` says."""
+    """Return whether all elements are close in the sense of `isclose`."""
     return bool(ops.isclose(self, other, rtol, atol, equal_nan)._array.all())
 
 

@@ -20,8 +20,9 @@ def take_along_dim(self, indices, dim):
             f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
         )
     else:
-        from ..kernels._common.dims import wrap_dim
+        from ..kernels._common.dims import require_dim, wrap_dim
 
+        require_dim(dim, self.dim())
         axis = wrap_dim(dim, self.dim())
         ours, theirs = _broadcast_but(self.shape, indices.shape, axis)
         self, indices, dim = ops.broadcast_to(self, ours), ops.broadcast_to(indices, theirs), axis
@@ -30,7 +31,7 @@ def take_along_dim(self, indices, dim):
 
 
 def _broadcast_but(first, second, axis):
-    """Broadcast two shapes, but for one dimension."""
+    """Broadcast two shapes, except in one dimension."""
     from ..functional import broadcast_shapes
 
     common = broadcast_shapes((*first[:axis], 1, *first[axis + 1 :]), (*second[:axis], 1, *second[axis + 1 :]))
@@ -38,12 +39,12 @@ def _broadcast_but(first, second, axis):
 
 
 def argwhere(self):
-    """Return the positions of the elements that are not zero: (count, dimensions)."""
+    """Return the positions of the nonzero elements: (count, dimensions)."""
     return ops.nonzero(self)
 
 
 def nonzero_numpy(self):
-    """Return the positions of the elements that are not zero: one vector for each dimension."""
+    """Return the positions of the nonzero elements: one vector for each dimension."""
     if not self.dim():
         return ops.unbind(ops.nonzero(ops.unsqueeze(self, 0)), 1)
     return ops.unbind(ops.nonzero(self), 1)
@@ -66,7 +67,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, pe
 def embedding_bag_padding_idx(
     weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
 ):
-    """As `embedding_bag`, without the rows at `padding_idx`. Raises RuntimeError for one that is not among the rows."""
+    """Compute `embedding_bag` without the rows at `padding_idx`. Raises RuntimeError if that is out of range."""
     rows = weight.size(0)
     if padding_idx is None:
         padding_idx = -1

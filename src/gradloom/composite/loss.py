@@ -11,7 +11,7 @@ from ..types.dtype import promote_types, scalar_type_name
 
 
 def reduced(losses, reduction):
-    """Return the losses of all elements, their mean or their sum."""
+    """Return the elementwise losses, their mean or their sum."""
     return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
 
 
@@ -43,7 +43,7 @@ def kl_div(self, target, reduction=1, log_target=False):
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi *
     t) / 2 where t > 1. Reduced."""
-    product = target * (input if log_input else ops.add_Scalar(input, eps, 1).log())  # before the rest
+    product = target * (input if log_input else ops.add_Scalar(input, eps, 1).log())  # node made first, as in PyTorch
     losses = (input.exp() if log_input else input) - product
     if full:
         half_log = ops.mul_Scalar(ops.mul_Scalar(target, 2 * math.pi).log(), 0.5)
@@ -58,7 +58,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
-    """self for the target 1, max(0, margin - self) for -1, their sum for others; reduced."""
+    """Return self where the target is 1, max(0, margin - self) where it is -1, their sum elsewhere; reduced."""
     zeros = ops.zeros_like(self)
     away = (ops.full_like(self, margin) - self).clamp_min(0)
     return reduced(ops.where(target != 1, away, zeros) + ops.where(target != -1, self, zeros), reduction)
@@ -71,7 +71,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}")
     x2, x1 = ops.broadcast_tensors((x2.to(dtype), x1.to(dtype)))
     norms = [ops.linalg_vector_norm(x, 2, [dim], True).clone() for x in (x1, x2)]
-    with untracked():  # a bound that holds has no gradient of its own
+    with untracked():  # no gradient flows through the bound
         for norm in norms:
             norm.clamp_(min=eps)
     second = x2 / norms[1]
@@ -79,7 +79,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced.
+    """Return 1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1; reduced.
 
     Args:
         input1, input2: (n, d), or (d,).
@@ -176,7 +176,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...).
         weight: (classes,) or None.
-        label_smoothing: the part of the target that is spread evenly over all classes, in [0, 1].
+        label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
     """
     by_probability = self.shape == target.shape
     if by_probability:
@@ -245,8 +245,8 @@ def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """Connectionist temporal classification of (frames, n, classes) or (frames, classes); see the kernel. The mean is
-    that of each sample's loss over its number of labels; `zero_infinity` makes infinite losses 0."""
+    """Connectionist temporal classification of (frames, n, classes) or (frames, classes); see the kernel. For the mean,
+    each sample's loss is divided by its number of labels; `zero_infinity` replaces infinite losses by 0."""
     batched = log_probs.dim() == 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Normalisations made of other operators, and what is checked before the others are called."""
+"""Normalisations in terms of other operators, and checks of arguments before operators are called."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import prod
 from ..dispatch import _operators as ops
 from ..kernels._common.layout import suggested_format
 from ..types.device import contiguous_format
-from ..types.dtype import finfo, float32, float64
+from ..types.dtype import bfloat16, finfo, float16, float32, float64
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """Call native_batch_norm and drop the statistics. An empty batch changes nothing but is scaled."""
+    """Call native_batch_norm and drop the statistics. An empty batch is only scaled."""
     if input.numel():
         return ops.native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
     result = ops.clone(input)
@@ -31,30 +31,38 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     channels = shape[1]
-    if num_groups <= 0:
-        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
-    if channels % num_groups:
-        raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{shape} and num_groups={num_groups}"
-        )
-    for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and list(value.shape) != [channels]:
-            raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, but "
-                f"got {name} of shape {list(value.shape)} and input of shape {shape}"
-            )
     return ops.native_group_norm(input, weight, bias, shape[0], channels, prod(shape[2:]), num_groups, eps)[0]
 
 
+def weight_norm(v, g, dim):
+    """Return g v / |v|, where |v| is the norm over all dimensions but `dim`, or over all of them if dim is -1."""
+    if dim in (0, v.dim() - 1) and v.dtype not in (float16, bfloat16):
+        return ops._weight_norm_interface(ops.contiguous(v), ops.contiguous(g), dim)[0]
+    return v * (g / ops.norm_except_dim(v, 2, dim))
+
+
+def norm_except_dim(v, pow, dim):
+    """Return the norm over all dimensions but `dim`, which are kept with size 1, or the norm of all for dim -1."""
+    if dim == -1:
+        return ops.norm(v, pow)
+    ndim = v.dim()
+    if dim not in (0, ndim - 1):
+        return norm_except_dim(v.swapaxes(0, dim), pow, 0).swapaxes(0, dim)
+    rows = ops.contiguous(v).view((v.shape[0], -1) if dim == 0 else (-1, v.shape[-1]))
+    shape = (v.shape[0], *(1,) * (ndim - 1)) if dim == 0 else (*(1,) * (ndim - 1), v.shape[-1])
+    return ops.norm(rows, pow, (1 if dim == 0 else 0,)).view(shape)
+
+
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Normalize every batch element by itself: its channels become channels of a batch of one."""
+    """Normalize every batch element separately: its channels become channels of a batch of one."""
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     batch, channels = input.shape[:2]
     weight, bias, mean, variance = [
         None if t is None else ops.repeat(t, (batch,)) for t in (weight, bias, running_mean, running_var)
     ]
+    if input.dtype is float64:  # the repeated statistics are temporary, and may have any dtype
+        mean, variance = (None if t is None else t.to(float64) for t in (mean, variance))
     flat = ops.contiguous(input).view((1, batch * channels, *input.shape[2:]))
     result = ops.batch_norm(flat, weight, bias, mean, variance, use_input_stats, momentum, eps, cudnn_enabled)
     for running, of_samples in ((running_mean, mean), (running_var, variance)):
@@ -64,8 +72,8 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 def rms_norm(input, normalized_shape, weight, eps):
-    """Divide the last dimensions, whose sizes are `normalized_shape`, by the root of their mean square. Raises
-    RuntimeError for sizes that do not fit the input or the weight."""
+    """Divide by the root mean square over the last dimensions, whose sizes are `normalized_shape`. Raises RuntimeError
+    if the sizes do not fit the input or the weight."""
     _check_rms_norm(input, list(normalized_shape), weight)
     work = float64 if input.dtype is float64 else float32
     values = input if input.dtype.is_complex or input.dtype is work else input.to(work)

@@ -1,4 +1,4 @@
-"""Pooling operators made of others: one-dimensional ones as two-dimensional ones of height 1."""
+"""Pooling operators in terms of others: one-dimensional pooling as two-dimensional pooling of height 1."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 def _check_rank(self, name):
     if self.dim() not in (2, 3):
-        raise RuntimeError(f"{name}() Expected 2D or 3D input tensor, but got {list(self.shape)}")
+        if name == "max_pool1d":
+            ranks = "2D or 3D (batch mode) tensor with optional 0 dim batch size"
+            raise RuntimeError(f"{name}: Expected {ranks} for input, but got:{list(self.shape)}")
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {self.dim()}-dimensional tensor for argument #1 'self' (while "
+            f"checking arguments for {name})"
+        )
 
 
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """Return the largest element of every window, and its position."""
     _check_rank(self, "max_pool1d")
-    windows = (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding), (1, *dilation)
+    stride = stride or kernel_size
+    _check_one("max_pool1d", kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    windows = (1, *kernel_size), (1, *stride), (0, *padding), (1, *dilation)
     values, indices = ops.max_pool2d_with_indices(ops.unsqueeze(self, -2), *windows, ceil_mode)
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 
@@ -36,27 +44,30 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """Return the mean of every window."""
     _check_rank(self, "avg_pool1d")
-    windows = (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding)
+    stride = stride or kernel_size
+    _check_one("avg_pool1d", kernel_size=kernel_size, stride=stride, padding=padding)
+    windows = (1, *kernel_size), (1, *stride), (0, *padding)
     found = ops.avg_pool2d(ops.unsqueeze(self, -2), *windows, ceil_mode, count_include_pad, None)
     return ops.squeeze(found, -2)
 
 
-def _check_one(output_size, name):
-    if len(output_size) != 1:
-        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})")
+def _check_one(function, **arguments):
+    for name, value in arguments.items():
+        if len(value) != 1:
+            raise RuntimeError(f"{function}() argument '{name}' should contain one int (got {len(value)})")
 
 
 def adaptive_avg_pool1d(self, output_size):
     """Return the means of `output_size` windows."""
     _check_rank(self, "adaptive_avg_pool1d")
-    _check_one(output_size, "adaptive_avg_pool1d")
+    _check_one("adaptive_avg_pool1d", output_size=output_size)
     return ops.squeeze(ops.adaptive_avg_pool2d(ops.unsqueeze(self, -2), (1, *output_size)), -2)
 
 
 def adaptive_max_pool1d(self, output_size):
     """Return the largest elements of `output_size` windows, and their positions."""
     _check_rank(self, "adaptive_max_pool1d")
-    _check_one(output_size, "adaptive_max_pool1d")
+    _check_one("adaptive_max_pool1d", output_size=output_size)
     values, indices = ops.adaptive_max_pool2d(ops.unsqueeze(self, -2), (1, *output_size))
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 

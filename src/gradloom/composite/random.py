@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..dispatch import _operators as ops
 
-# Dropout for self-normalising networks (Klambauer et al. 2017): elements fall to minus this, where SELU saturates.
+# Dropout for self-normalising networks (Klambauer et al. 2017): dropped elements become minus this number, where SELU
+# saturates.
 _SATURATION = 1.7580993408473766
 
 
 def _plain(input, p, train, multiply, whole_channels=False):
-    """Multiply `input` by noise that is 0 with probability `p`, or 1 / (1 - p); `multiply` may work in place. Raises
+    """Multiply `input` by noise that is 0 with probability `p`, else 1 / (1 - p); `multiply` may work in place. Raises
     RuntimeError unless 0 <= p <= 1."""
     if _keeps_all(input, p, train):
         return input
@@ -47,7 +48,7 @@ def _kept(input, p, whole_channels):
 
 
 def dropout(input, p, train):
-    """In training, zero elements with probability `p` and scale the others by 1 / (1 - p)."""
+    """Zero elements with probability `p` and scale the others by 1 / (1 - p), in training only."""
     return _plain(input, p, train, ops.mul)
 
 
@@ -87,7 +88,7 @@ def feature_alpha_dropout_(self, p, train):
 
 
 def rrelu(self, lower, upper, training, generator):
-    """self * slope, the slope of negative elements uniform in [lower, upper) in training, else the mean of these."""
+    """self * slope, with slope 1 for positive elements, else uniform in [lower, upper) in training or their mean."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     return ops.rrelu_with_noise(self, ops.empty_like(self), lower, upper, training, generator)

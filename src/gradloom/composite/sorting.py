@@ -11,7 +11,7 @@ def argsort(self, dim, descending):
 
 
 def argsort_stable(self, stable, dim, descending):
-    """Return the indices that sort a dimension, equal elements in the order they have."""
+    """Return the indices that sort a dimension; equal elements keep their order."""
     return ops.sort(self.detach(), stable=stable, dim=dim, descending=descending)[1]
 
 

@@ -1,4 +1,4 @@
-"""Special functions under their second names in the special namespace."""
+"""Special functions: their second names in the special namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ multigammaln = _alias("mvlgamma")
 
 
 def round(self, decimals=0):
-    """Round to the nearest number with so many decimals."""
+    """Round to the given number of decimals."""
     return ops.round(self, decimals=decimals) if decimals else ops.round(self)
 
 

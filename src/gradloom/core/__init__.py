@@ -1,1 +1,1 @@
-"""The hand-written core: Tensor, Edge, Node, SavedVariable and Engine, and what they need of each other."""
+"""The hand-written core: Tensor, Edge, Node, SavedVariable and Engine, and their helpers."""

@@ -1,39 +1,43 @@
 """AccumulateGrad: the end of the graph at a leaf, which adds the gradients that arrive to `.grad`.
 
 The first gradient becomes `.grad` itself, without a copy, if nothing else refers to it. `_calibrate` measures at import
-how many references the engine has. So `_own`, `_references` and the line that calls them belong together and may not
-refer to a gradient by one more name.
+how many references the engine holds. Therefore `_own`, `_references` and the line that calls them must not bind a
+gradient to another name.
 """
 
 from __future__ import annotations
 
-from _thread import RLock
-from itertools import count
+from itertools import count, cycle
 from sys import getrefcount
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dispatch import _operators
-from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
+from ..dispatch.state import FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..memory.locks import new_lock
+from ..memory.metadata import Metadata
 from .node import NO_EDGE, Node, bump_version
 
 if TYPE_CHECKING:
     from typing import Any
 
 
-class _AsTheyCome:
-    """The sequence number of leaves.
+class _LeafNumber:
+    """Sequence number of leaves.
 
-    The engine negates the number of a node whose gradients are complete. Negated, this one is less than those of other
-    nodes, so that memory is freed early, and greater than those of earlier leaves.
+    The engine negates the number of a node whose gradients are complete. Negated, this number is less than those of
+    other nodes, so that gradients are accumulated and memory is freed early; it is greater than those of earlier
+    leaves.
     """
 
     __slots__ = ()
     __neg__ = count(-(1 << 62)).__next__
 
 
-AS_THEY_COME = _AsTheyCome()
+LEAF_NUMBER = _LeafNumber()
+# Several threads may run backward passes that end in one leaf. After a fork, locks of leaves could not be found.
+_next_lock = cycle([new_lock() for _ in range(64)]).__next__
 
 
 class AccumulateGrad(Node):
@@ -43,35 +47,36 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Any) -> None:
         array = variable._array
-        self.lock = RLock()  # several threads may run backward passes that end here
+        self.lock = _next_lock()
         self.variable = variable
         self.next_edges = ()
-        self.sequence_nr = AS_THEY_COME  # type: ignore[assignment]
-        of_its_own = variable._grad_dtype
-        self.input_metadata = (array.shape, array.dtype if of_its_own is None else of_its_own[0])
+        self.sequence_nr = LEAF_NUMBER  # type: ignore[assignment]
+        grad_dtype = variable._grad_dtype
+        self.input_metadata = (array.shape, array.dtype if grad_dtype is None else grad_dtype[0])
         self.hooks = None
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
     def _sequence_nr(self) -> int:
-        return (1 << 64) - 1 if self.sequence_nr is AS_THEY_COME else self.sequence_nr  # type: ignore[comparison-overlap]
+        return (1 << 64) - 1 if self.sequence_nr is LEAF_NUMBER else self.sequence_nr  # type: ignore[comparison-overlap]
 
     def apply(self, grads: Any, edges: Any) -> Any:
         variable = self.variable
         grad = grads[0]
-        if grad is not None and variable._edge is not NO_EDGE:  # of which the latter was detached since
+        if grad is not None and variable._edge is not NO_EDGE:  # detached since, if its edge is NO_EDGE
             with self.lock:
                 current = variable._grad
                 if current is None:
                     if state.flags & GRAD_OFF:
-                        # Expected references to a gradient that nobody else can see: see `_calibrate`.
+                        # Reference count of a gradient that nothing else refers to: see `_calibrate`.
                         grads[0] = None
                         variable._grad = _own(grad, variable)
                     else:
                         variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
                 elif not state.flags & GRAD_OFF:
                     variable._grad = _operators.add(current, grad)
-                elif state.flags & FORWARD_AD:  # either may have a tangent
+                elif state.flags & FORWARD_AD or state.flags & INTERCEPT and state.dispatch_modes:
+                    # either may have a tangent; a mode sees the write
                     _operators.add_(current, grad)
                 elif (
                     current._array.flags.c_contiguous
@@ -80,20 +85,17 @@ class AccumulateGrad(Node):
                 ):
                     try:
                         np.add(current._array, grad._array, out=current._array)
-                    except ValueError:  # `data` has another shape since
+                    except ValueError:  # `data` was set to another shape since
                         _operators.add_(current, grad)
                     else:
                         bump_version(current)
                 else:
-                    _operators.add_(current, grad)  # which refuses memory that overlaps itself
+                    _operators.add_(current, grad)  # refuses memory that overlaps itself
         hooks = variable._post_accumulate_grad_hooks
         if hooks:
             for hook in list(hooks.values()):
                 if hook(variable) is not None:
-                    raise RuntimeError(
-                        "Tensor post accumulate grad hooks should return None: there is nothing left "
-                        "to replace; set .grad instead"
-                    )
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
         return ()
 
 
@@ -108,9 +110,13 @@ def _references(grad):
 
 def _own(grad, variable):
     """Return `grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy. A
-    gradient whose memory is not laid out as the variable's is copied into that layout."""
+    gradient with another memory layout than the variable is copied into the variable's layout."""
     array = grad._array
     if array.__class__ is not np.ndarray:
+        like = variable._array
+        if array.__class__ is Metadata and array.strides != like.strides and array.shape == like.shape:
+            strides = tuple([s // like.itemsize for s in like.strides])
+            return _operators.copy_(_operators.new_empty_strided(grad, like.shape, strides), grad)
         return _operators.detach(grad)
     base = array.base
     of_tensor, of_array, of_base = _references(grad)
@@ -126,7 +132,7 @@ def _own(grad, variable):
     if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
     out = _laid_out_as(variable, array)
-    if type(array) is not np.ndarray and array.strides == variable._array.strides:  # it keeps its bits
+    if type(array) is not np.ndarray and array.strides == variable._array.strides:  # keep the bits
         from ..memory.conjugation import with_bits
 
         out = with_bits(out, array.conj_bit, array.neg_bit)
@@ -135,15 +141,19 @@ def _own(grad, variable):
 
 
 def _laid_out_as(variable, array):
-    """Return memory for a copy of `array`, in the variable's layout if `array` broadcasts to the variable's shape."""
+    """Return memory for a copy of `array` in the variable's layout.
+
+    Raises RuntimeError if `array` does not broadcast to the variable's shape.
+    """
     like = variable._array
     if like.flags.c_contiguous and like.shape == array.shape:
         return np.empty(array.shape, array.dtype)
+    from ..kernels._common.errors import size_mismatch
     from ..kernels._common.layout import is_dense, new_like
     from .gradient_checks import expandable
 
-    if like.shape != array.shape and not expandable(array.shape, like.shape):
-        return np.empty(array.shape, array.dtype)
+    if like.shape != array.shape and not expandable(array.shape, like.shape):  # `data` was set to another shape since
+        raise RuntimeError(size_mismatch([like.shape, array.shape]))
     return new_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
 
 
@@ -151,7 +161,7 @@ _ALONE = (0, 0, 0)
 
 
 def _calibrate():
-    """Learn the reference counts of a gradient that only the engine holds (they differ between Python versions)."""
+    """Measure the reference counts of a gradient that only the engine holds; they differ between Python versions."""
     global _ALONE
     seen = []
 

@@ -5,11 +5,11 @@ While the mode is on,
 
 - every new node keeps the stack of the call (`remember`) and, if it is made inside a backward pass, the trace of the
   node running then, so that the chain leads back to the user's forward line;
-- every write in place is recorded in the tensor's version counter, after the version: `[2, (1, stack), (2, stack)]`;
+- every in-place write is recorded in the tensor's version counter, after the version: `[2, (1, stack), (2, stack)]`;
 - the engine checks the results of each node for NaN.
 
-The exception itself reports all of this (core/error_notes.py), not a separate warning. As in PyTorch, the mode belongs
-to the process, not to a thread.
+The exception itself reports all of this, beside PyTorch's warnings (core/error_notes.py). As in PyTorch, the mode
+belongs to the process, not to a thread.
 """
 
 from __future__ import annotations
@@ -43,9 +43,12 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
         mode: whether nodes keep the stack of their forward call, and version counters the writes.
         check_nan: whether a NaN from a backward function raises.
     """
-    for name, value in (("mode", mode), ("check_nan", check_nan)):
+    for position, (name, value) in enumerate((("enabled", mode), ("check_nan", check_nan)), 1):
         if not isinstance(value, bool):
-            raise TypeError(f"set_anomaly_enabled(): argument '{name}' must be bool, not {type(value).__name__}")
+            raise TypeError(
+                f"set_anomaly_enabled(): argument '{name}' (position {position}) must be bool, not "
+                f"{type(value).__name__}"
+            )
     each_thread(ANOMALY, mode)
     nodes.write_watcher = note_write if mode else None
     _mode["check_nan"] = check_nan
@@ -54,15 +57,14 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 class Trace:
     """The stack at which a node was made, and the node whose backward made it."""
 
-    __slots__ = ("stack", "parent_name", "parent")
+    __slots__ = ("stack", "parent")
 
-    def __init__(self, stack, parent_name=None, parent=None):
+    def __init__(self, stack, parent=None):
         self.stack = stack
-        self.parent_name = parent_name  # None outside of a backward pass
-        self.parent = parent  # the Trace of that node; None if it has none
+        self.parent = parent  # None outside of a backward pass
 
     def lines(self) -> list[str]:
-        """Return the stack as PyTorch keeps it in `node.metadata["traceback_"]`."""
+        """Return the stack in PyTorch's form, `node.metadata["traceback_"]`."""
         return stack_lines(self.stack)
 
 
@@ -71,11 +73,7 @@ def remember(node) -> None:
     if node.hooks is None:
         node.hooks = NodeHooks()
     task = state.graph_task
-    running = task.node if task is not None else None
-    if running is None:
-        node.hooks.trace = Trace(current_stack(2))
-    else:
-        node.hooks.trace = Trace(current_stack(2), running.name(), running.hooks and running.hooks.trace)
+    node.hooks.trace = Trace(current_stack(2), task.node if task is not None else None)
 
 
 def note_write(counter) -> None:

@@ -9,25 +9,25 @@ An edge is the pair `(node, input_nr)`: gradient number `input_nr` of `node`. Ev
                  AccumulateGrad (which refers to the leaf, and graphs are freed without the cycle collector), or a view,
                  whose history a write to its base may have replaced
 
-So a wrapper finds an input's edge, and whether the input requires grad, by
-`edge = tensor._edge or gradient_edge(tensor)`.
+A wrapper gets an input's edge, which also tells whether it requires grad, by `edge = tensor._edge or
+gradient_edge(tensor)`.
 """
 
 from __future__ import annotations
 
-from _thread import RLock
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from ..memory.locks import new_lock
 from .accumulate_grad import AccumulateGrad
 from .node import NO_EDGE
 
 if TYPE_CHECKING:
     from typing import Any
 
-# The edge of a tensor that requires grad although no node takes its gradient; distinct from NO_EDGE by identity.
+# The edge of a tensor that requires grad although no node takes its gradient; told from NO_EDGE by identity.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
-_making_accumulator = RLock()
+_making_accumulator = new_lock()
 
 
 def gradient_edge(tensor):
@@ -42,7 +42,7 @@ def gradient_edge(tensor):
 
 
 def leaf_edge(tensor):
-    """Return the edge of a leaf that requires grad: its AccumulateGrad, made if it does not exist."""
+    """Return the edge of a leaf that requires grad: its AccumulateGrad, made on first use."""
     found = tensor._accumulator
     node = found() if found is not None else None
     if node is None:
@@ -56,11 +56,11 @@ def leaf_edge(tensor):
 
 
 def metadata_of(tensor):
-    """Return (shape, dtype) of an output, as nodes keep it; (None, None) for one that was not computed."""
+    """Return (shape, dtype) of an output, for a node's metadata; (None, None) for an output that was not computed."""
     return (None, None) if tensor is None else (tensor._array.shape, tensor._array.dtype)
 
 
-# Attributes of a tensor that belong to its place in a graph.
+# Attributes of a tensor that belong to its position in a graph.
 _HISTORY = (
     "_view",
     "_accumulator",

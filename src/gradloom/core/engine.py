@@ -6,8 +6,8 @@ Note [One backward pass]
 3. Nodes that have received all gradients wait in a heap, latest made first. For each, hooks and `apply` run, and each
    gradient is checked against the next node's metadata and added to that node's buffer.
 
-Each pass has a GraphTask of its own, also those of other threads and those inside passes. A pass inside a pass runs on
-the same stack; at a certain depth it continues in a new thread (`_in_another_thread`).
+Each pass has its own GraphTask, whichever thread runs it. A nested pass runs on the same stack; beyond a certain depth
+it continues in a new thread (`_in_another_thread`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from ..memory import malloc
+from ..memory.metadata import NoValuesError
 from . import hooks as hook_calls
-from .accumulate_grad import AS_THEY_COME
+from .accumulate_grad import LEAF_NUMBER
 from .gradient_checks import validate_gradient
 from .node import NO_EDGE, GraphRoot, Node
 
 _task_id = count().__next__
-LEVELS_PER_THREAD = 20  # passes inside passes that share a stack; each takes a dozen of the thread's thousand frames
+LEVELS_PER_THREAD = 20  # nested passes that share a stack; each takes a dozen of the thread's thousand frames
 MOST_LEVELS = 3000
 
 
@@ -81,7 +82,7 @@ class Plan:
         return node in self.needed or bool(self.captures.get(node))
 
     def wanted(self, edges: tuple) -> tuple:
-        """Return the next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
+        """Return the next edges of a node, with NO_EDGE in place of those that lead to no wanted gradient."""
         needed, captures = self.needed, self.captures
         for node, _ in edges:
             if node is not None and node not in needed and node not in captures:
@@ -118,7 +119,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         plan = Plan(capture_edges or (), [node for node, _ in run_only or ()])
         _mark_needed(root, plan)
         if root not in plan.needed:
-            plan.captures.setdefault(root, [])  # a root's tensor hooks see its gradient even if nothing is wanted of it
+            plan.captures.setdefault(root, [])  # tensor hooks of a root always see its gradient
     task = GraphTask(root, keep_graph, create_graph, plan)
     task.pending = _dependencies(root)
     if not malloc.decided:
@@ -174,7 +175,7 @@ def _in_another_thread(work, *args) -> None:
         state.__dict__.update(inherited)
         try:
             context.run(work, *args)
-        except BaseException as error:  # raised anew in the thread that waits
+        except BaseException as error:  # raised again in the waiting thread
             failure.append(error)
 
     thread = Thread(target=call, name="gradloom-backward", daemon=True)
@@ -190,9 +191,9 @@ def _in_another_thread(work, *args) -> None:
 def _dependencies(root) -> dict:
     """Map each node that can be reached from `root` to None if one edge leads to it, else to a list.
 
-    The list has the number of edges, the node's buffer (None at first), and the number of the gradient in the buffer
-    that may be added to in place because nobody else refers to it (-1 for none). Edges that lead nowhere are counted
-    under None, which spares a test for each of the others.
+    The list has the number of edges, the node's buffer (None at first), and the number of the gradient in the buffer to
+    which nothing else refers, so that it can be added to in place (-1 for none). Edges that lead nowhere are counted
+    under the key None; that saves a test for each of the others.
     """
     found: dict = {None: [0, None, -1]}
     stack = [root]
@@ -237,7 +238,7 @@ def _mark_needed(root, plan: Plan) -> None:
 
 
 def _run(task: GraphTask, node: Node, grads: list) -> None:
-    """Run nodes until none is ready. The loop's body runs once per node, so all names are local, and a node that is the
+    """Run nodes until none is ready. The loop's body runs once per node, so all names are local; a node that is the
     only ready one waits in `next_node` instead of the heap."""
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
     add = np.add
@@ -253,9 +254,16 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
         if plan is None or node in plan.needed:
             edges = node.next_edges
             wanted = edges if plan is None else plan.wanted(edges)
-            outputs = (
-                node.apply(grads, wanted) if node.hooks is None and not watched else hook_calls.run(node, grads, wanted)
-            )
+            try:
+                outputs = (
+                    node.apply(grads, wanted)
+                    if node.hooks is None and not watched
+                    else hook_calls.run(node, grads, wanted)
+                )
+            except NoValuesError as error:
+                if node.hooks is not None or watched:
+                    raise
+                outputs = hook_calls.apply_by_operators(node, grads, wanted, error)
             if not keep_graph:
                 release = node.release_variables
                 if release is not None:
@@ -289,7 +297,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         total = buffer[nr]._array
                         try:
                             add(total, array, total)
-                        except RuntimeError:  # one of the two has no values of its own; see memory/metadata.py
+                        except RuntimeError:  # one of the two has no values; see memory/metadata.py
                             accumulate(entry, nr, grad)
                     else:
                         accumulate(entry, nr, grad)
@@ -307,7 +315,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
             if not ready:
                 return
             _, node, grads = heappop(ready)
-        elif ready and next_node.sequence_nr is not AS_THEY_COME:
+        elif ready and next_node.sequence_nr is not LEAF_NUMBER:
             _, node, grads = heappushpop(ready, (-next_node.sequence_nr, next_node, next_grads))
         else:
             node, grads = next_node, next_grads
@@ -315,10 +323,10 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
 
 
 def accumulate(entry: list, nr: int, grad) -> None:
-    """Add `grad` to gradient `nr` of a buffer, in place if nobody else refers to the sum so far.
+    """Add `grad` to gradient `nr` of a buffer, in place if nothing else refers to the sum so far.
 
     Args:
-        entry: [edges left, buffer, number of the gradient that may be added to in place]; see `_dependencies`.
+        entry: [edges left, buffer, number of the gradient that can be added to in place]; see `_dependencies`.
     """
     buffer = entry[1]
     if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
@@ -381,7 +389,7 @@ def will_run(node) -> bool:
 
 
 def execution_order(task: GraphTask) -> list[Node]:
-    """Return the nodes that a backward pass runs or captures gradients of, in the order of `_run`.
+    """Return the nodes that a backward pass runs or whose gradients it captures, in the order of `_run`.
 
     Args:
         task: the pass, which may have begun.
@@ -402,7 +410,7 @@ def execution_order(task: GraphTask) -> list[Node]:
 
 
 def is_checkpoint_valid() -> bool:
-    """Return whether this thread's backward passes compute all gradients, rather than those of some inputs."""
+    """Return whether this thread's backward passes compute all gradients, rather than those of selected inputs only."""
     task = state.graph_task
     while task is not None:
         if task.plan is not None:

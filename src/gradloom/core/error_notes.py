@@ -15,10 +15,10 @@ from typing import Any
 from ..dispatch.state import ANOMALY, state
 from ..kernels._common.errors import size_mismatch
 from . import hooks as hook_calls
-from .user_stack import is_generated, operator_called, stack_text, user_line
+from .user_stack import is_generated, level_of_user, operator_called, stack_text, user_line
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
-_HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that say what to do
+_HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that already name a remedy
 _SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
 _HINT = (
@@ -47,7 +47,7 @@ def explain(error: Exception, loop) -> None:
     frames = list(_frames(error.__traceback__))
     at = next((i for i, (frame, _) in enumerate(frames) if frame.f_code is loop), None)
     if at is None:
-        return  # a callback at the end of the pass, which is the user's
+        return  # a user's callback at the end of the pass
     node = frames[at][0].f_locals["node"]
     inner = frames[at + 1 :]
     while inner and _is_between(inner[0][0]):
@@ -59,12 +59,14 @@ def explain(error: Exception, loop) -> None:
         trace = trace_of(node)
         if state.flags & ANOMALY or trace is not None:
             notes += forward_notes(node, trace)
+            if state.flags & ANOMALY:
+                _warn(node, trace)
         elif not _HINTED.search(str(error)):
             notes[0] += f"\nHint: {_HINT}."
     if type(error) is ValueError and inner and is_generated(inner[-1][0].f_code):
         shapes = [tuple([int(n) for n in found.split(",") if n.strip()]) for found in _SHAPE.findall(str(error))]
         text = size_mismatch(shapes)
-        if text:  # no variable holds the exception: it would be a cycle with this frame
+        if text:  # no variable holds the exception, which would be a cycle with this frame
             raise _noted(RuntimeError(text), notes).with_traceback(error.__traceback__) from None
     _noted(error, notes)
 
@@ -81,7 +83,7 @@ def trace_of(node):
     """Return the trace of a node's forward call; None if anomaly mode was off then."""
     if node.hooks is not None and node.hooks.trace is not None:
         return node.hooks.trace
-    inner = getattr(node, "fn", None)  # of a CopySlices: the node of the operator that wrote to a view
+    inner = getattr(node, "fn", None)  # CopySlices: the node of the operator that wrote to a view
     return trace_of(inner) if inner is not None else None
 
 
@@ -97,8 +99,8 @@ def forward_notes(node, trace) -> list[str]:
         f"Error detected in {name}, made at {user_line(trace.stack)}\n"
         f"Traceback of forward call that caused the error:\n{stack_text(trace.stack)}"
     ]
-    while trace is not None and trace.parent_name is not None:
-        name, trace = trace.parent_name, trace.parent
+    while trace is not None and trace.parent is not None:
+        name, trace = trace.parent.name(), trace_of(trace.parent)
         if trace is None:
             notes.append(
                 f"Previous calculation was induced by {name}. No forward pass information available. Enable "
@@ -113,11 +115,34 @@ def forward_notes(node, trace) -> list[str]:
     return notes
 
 
+def _warn(node, trace) -> None:
+    """Warn, as PyTorch does, of the forward call that made a node, and of the nodes that led to it."""
+    import warnings
+
+    texts = ["Error detected in {}.", " Traceback of forward call that caused the error:\n{}"]
+    while node is not None:
+        text = texts[0].format(node.name()) + (
+            " No forward pass information available. Enable detect anomaly during forward pass for more information."
+            if trace is None
+            else texts[1].format(stack_text(trace.stack))
+        )
+        try:
+            warnings.warn(text, stacklevel=level_of_user())
+        except Warning:  # warnings are errors; there is one already
+            return
+        texts = [
+            "\n\nPrevious calculation was induced by {}.",
+            " Traceback of forward call that induced the previous calculation:\n{}",
+        ]
+        node = None if trace is None else trace.parent
+        trace = None if node is None else trace_of(node)
+
+
 def written_by(node, saved, counter, expected: int) -> str:
-    """Describe which node saved a tensor that was written to since, and the writes that anomaly mode recorded.
+    """Describe the node that saved a tensor which was written to since, and the writes that anomaly mode recorded.
 
     Args:
-        node: the node that saved the tensor; None for an argument that a checkpoint kept.
+        node: the node that saved the tensor; None for an argument saved by a checkpoint.
         saved: the tensor or SavedVariable in the node.
         counter: the tensor's version counter, followed by the recorded writes.
         expected: the version that was saved.
@@ -129,17 +154,26 @@ def written_by(node, saved, counter, expected: int) -> str:
     )
     writes = [(version, stack) for version, stack in counter[1:] if version > expected]
     trace = None if node is None else trace_of(node)
+    if state.flags & ANOMALY:
+        hint = (
+            " Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
+            "in question was changed in there or anywhere later. Good luck!"
+        )
+    else:
+        hint = (
+            " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
     if not writes and trace is None:
         return (
-            " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-            f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "
-            "forward pass, this message says which operator wrote to it, and where."
+            f"{hint}\n{text}. With anomaly detection on in the forward pass, this message says which operator wrote to "
+            "it, and where."
         )
     if trace is not None:
         text += f" at {user_line(trace.stack)}"
     if not writes:
         return (
-            f"\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
+            f"{hint}\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
             "to from outside."
         )
     told = [
@@ -147,7 +181,7 @@ def written_by(node, saved, counter, expected: int) -> str:
     ]
     missed = counter[0] - expected - len(writes)
     unknown = f"; {missed} more while anomaly detection was off, or too long ago" if missed > 0 else ""
-    return "\n".join(["", text, *told]) + unknown
+    return "\n".join([hint, text, *told]) + unknown
 
 
 def _saved_name(node, saved) -> str:
@@ -166,7 +200,7 @@ def _saved_name(node, saved) -> str:
 
 
 def described(node) -> str:
-    """Describe a node: `MulBackward0, the backward of mul.Tensor`, or a custom function with its file and line."""
+    """Return `MulBackward0, the backward of mul.Tensor`, or a custom function's name with its file and line."""
     function = getattr(type(node), "_forward_cls", None)
     if function is not None:
         code = getattr(function.backward, "__code__", None)
@@ -194,7 +228,7 @@ def _formula_note(node, inner) -> str:
     fn, line = _generated_frame(inner)
     text = f"This came from {described(node)}"
     if fn is None:
-        fn = getattr(node, "fn", None)  # of a CopySlices that refused to run it
+        fn = getattr(node, "fn", None)  # a CopySlices that refused to run it
     if fn is not None and fn is not node:  # a CopySlices runs another node
         text += f", which runs {described(fn)}"
     source = type(fn if fn is not None else node)
@@ -225,7 +259,7 @@ def _formula(code, line: int) -> tuple[str, str] | None:
 
 
 def _schema(node_class) -> str:
-    """Return the schema of the YAML entry of a generated node; empty for others."""
+    """Return the schema in the YAML entry of a generated node; empty for other nodes."""
     doc = node_class.__doc__ or ""
     return doc.partition("\n")[0].strip() if "->" in doc and "__slots__" in vars(node_class) else ""
 
@@ -234,10 +268,10 @@ def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) 
     """Return the place of an operator's derivative, as `derivatives.yaml:12`.
 
     Args:
-        globals_: those of the generated module. `gradloom.ops.define` puts its texts there, as `__yaml__`; otherwise
-            the file is searched for near the module's.
+        globals_: those of the generated module. `gradloom.ops.define` stores its YAML texts there, as `__yaml__`;
+            otherwise the YAML file is searched for near the module's file.
         name: the operator with its overload, `mul.Tensor`; an in-place variant finds the functional entry.
-        key: a key of the entry, for its line instead of the entry's first.
+        key: a key of the entry, whose line is returned instead of the entry's first line.
 
     Returns:
         The place; None if the file or the entry is not found.
@@ -274,8 +308,8 @@ def _derivatives_file(generated_file: str) -> Path | None:
 
 
 def _frames(traceback):
-    """Yield the frames of a traceback and their lines, outermost first, up to a number. The limit keeps the cost linear
-    when an exception passes through many nested passes, each of which explains it."""
+    """Yield the frames of a traceback and their lines, outermost first, up to a limit. It keeps the cost linear when an
+    exception passes through many nested passes, each of which adds notes."""
     for _ in range(_MOST_FRAMES):
         if traceback is None:
             return

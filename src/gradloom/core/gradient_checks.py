@@ -1,13 +1,13 @@
-"""Checks of a gradient at an edge: summed to the input's shape, converted to its dtype, or refused."""
+"""Checks of a gradient at an edge: sum it to the input's shape, convert it to its dtype, or refuse it."""
 
 from __future__ import annotations
 
 from ..dispatch import _operators
-from ..types.dtype import COMPLEX, TYPE_OF, dtype
+from ..types.dtype import COMPLEX, TYPE_OF, c_name, dtype, scalar_type_name
 
 
 def validate_gradient(grad, shape, numpy_type, node, index):
-    """Make `grad` match the output it is the gradient of.
+    """Convert `grad` to the shape and dtype of the output whose gradient it is.
 
     A formula may return the gradient in the broadcast shape and the promoted dtype (complex, for a real input). This
     function sums, takes the real part and converts, by differentiable operators.
@@ -39,7 +39,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
     if grad._array.dtype is not numpy_type and numpy_type is not None and grad._array.dtype != numpy_type:
         wanted = TYPE_OF[numpy_type]
         if grad.dtype.category == COMPLEX and wanted.category != COMPLEX:
-            grad = _operators.real(grad)  # the gradient of a real input that met complex numbers
+            grad = _operators.real(grad)  # gradient of a real input combined with complex numbers
         grad = grad.to(wanted)
     return grad
 
@@ -62,6 +62,17 @@ def sum_to(tensor, shape):
     )
     out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
     return _operators.view(out, tuple(shape)) if leading else out
+
+
+def grad_dtype_message(found, wanted) -> str:
+    """Return the message for a gradient of another NumPy dtype than the tensor's grad_dtype."""
+    return (
+        f"attempting to assign a gradient with dtype '{c_name(found)}' to a tensor with grad_dtype "
+        f"'{scalar_type_name(TYPE_OF[wanted])}'. The gradient must match the tensor's grad_dtype (defaults to the "
+        "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any "
+        "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+        "systems that assume they match."
+    )
 
 
 def set_grad_dtype(tensor, value) -> None:

@@ -1,14 +1,14 @@
-"""Hooks: how the engine calls those of a node, and how users register theirs on tensors.
+"""Hooks: how the engine calls a node's hooks, and how users register hooks on tensors.
 
 Note [The order of hooks]
-1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order they were registered, each
-   seeing what the one before it returned; then the hooks that keep `.grad` of these tensors (`retain_grad`).
+1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order of registration, each with the
+   result of the one before it; then the hooks that retain `.grad` of these tensors (`retain_grad`).
 2. The pre-hooks of the node, the node, its post-hooks.
 
 `autograd.grad` captures a gradient after step 1 if the node does not run. If the node runs, because it leads to other
 inputs, the gradient is captured before its hooks, as in PyTorch.
 
-A hook may add and remove hooks of any node: each step runs a copy of the hooks made when it began.
+A hook may add and remove hooks of any node: each step runs the hooks that existed when it began.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from ..dispatch import _operators
-from ..dispatch.state import ANOMALY, state
+from ..dispatch.state import ANOMALY, GRAD_ASKED, state
+from ..memory.metadata import NoValuesError
 from .edge import gradient_edge
 from .gradient_checks import validate_gradient
 from .node import REGISTERING, RemovableHandle
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def on_tensors(hooks, grads: list) -> None:
-    """Run step 1: the hooks of the node's tensors see and may replace the gradients in `grads`; None if undefined."""
+    """Run step 1: the hooks of the node's tensors may replace the gradients in `grads` (None if undefined)."""
     for nr, registered in list(hooks.tensor_pre.items()):
         for hook in list(registered.values()):
             found = hook(grads[nr])
@@ -78,7 +79,25 @@ def apply_node(node, grads: list, edges: tuple) -> tuple:
         from .anomaly import apply_watched
 
         return apply_watched(node, grads, edges)
-    return node.apply(grads, edges)
+    try:
+        return node.apply(grads, edges)
+    except NoValuesError as error:
+        return apply_by_operators(node, grads, edges, error)
+
+
+def apply_by_operators(node, grads: list, edges: tuple, error: Exception) -> tuple:
+    """Run a node whose formulas on arrays met a saved tensor without values: by operators on tensors.
+
+    Raises `error` again if the node has no formulas of its own.
+    """
+    if not node._saved_fields:
+        raise error
+    flags = state.flags
+    state.flags = flags | GRAD_ASKED  # formulas run on arrays while no bit but GRAD_OFF is set
+    try:
+        return node.apply(grads, edges)
+    finally:
+        state.flags = flags
 
 
 def before(hooks, grads: list) -> list:
@@ -91,7 +110,7 @@ def before(hooks, grads: list) -> list:
 
 
 def validated(node, outputs) -> tuple:
-    """Return a node's results for post-hooks: in the shapes and dtypes of its inputs."""
+    """Return a node's results for post-hooks, in the shapes and dtypes of its inputs."""
     found = []
     for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
         if grad is not None and following is not None:
@@ -118,7 +137,7 @@ def checked_replacements(hook, old: tuple, new) -> tuple:
         RuntimeError: if its length, or a dtype or shape in it, differs, or it replaces an undefined gradient.
     """
     if not isinstance(new, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}' (hook {_name(hook)})")
+        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}'")
     if len(new) != len(old):
         raise RuntimeError(
             f"hook {_name(hook)} has returned an incorrect number of values (got {len(new)}, but expected {len(old)})"
@@ -134,18 +153,13 @@ def checked_replacement(hook, old, new):
         RuntimeError: if its dtype or shape differ from the gradient's, or the gradient is undefined.
     """
     if not isinstance(new, _operators.Tensor):
-        raise TypeError(
-            f"expected Variable, but hook returned '{type(new).__name__}': a hook must return a Tensor, or "
-            f"None to leave the gradient as it is (hook {_name(hook)})"
-        )
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
     if old is None:
-        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook {_name(hook)})")
+        raise RuntimeError("can't replace a None gradient with a non-None value")
     if new.dtype is not old.dtype:
         raise RuntimeError(f"hook {_name(hook)} has changed the type of value (was {old.type()} got {new.type()})")
     if new.shape != old.shape:
-        raise RuntimeError(
-            f"hook {_name(hook)} has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
-        )
+        raise RuntimeError(f"hook {_name(hook)} has changed the size of value")
     return new
 
 
@@ -160,9 +174,9 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     node, nr = gradient_edge(tensor)
     is_leaf = tensor.grad_fn is None
     with REGISTERING:
-        if node is None:  # a view that requires grad because its base does: it receives no gradient
+        if node is None:  # a view that requires grad through its base: it receives no gradient
             registered = tensor._backward_hooks or OrderedDict()
-        elif is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
+        elif is_leaf:  # the leaf holds the hooks, since its AccumulateGrad may be freed and made again
             registered = tensor._backward_hooks
             if registered is None:
                 registered = OrderedDict()

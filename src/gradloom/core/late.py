@@ -1,4 +1,4 @@
-"""Functions that the core calls and that higher floors provide.
+"""Late-bound functions: the core calls them, higher layers provide them.
 
 Note [Late binding]
 Imports go down, and the core stands below tensor construction, printing, storages, `autograd.backward`, vmap and
@@ -6,8 +6,8 @@ Imports go down, and the core stands below tensor construction, printing, storag
 `gradloom.binding` registers loaders for them when gradloom is imported, and the module that has a function is imported
 when the core first asks for it. Operators are bound in the same way, into `gradloom.dispatch._operators`.
 
-Features that are entered (a profiler, vmap, autocast, a dispatch mode) need no name here: they set an attribute of the
-thread's state, and the core calls what it finds there; or they answer calls, see Note [Interception].
+Features that are switched on (a profiler, vmap, autocast, a dispatch mode) need no name here: they set an attribute of
+the thread's state, which the core calls, or they intercept calls; see Note [Interception].
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ storage_type: _Function
 add_function_subclass: _Function  # a subclass may override public functions
 add_dispatch_subclass: _Function  # a subclass may override operators
 preserve_class: _Function
+dispatch_mode: _Function  # a context within which a dispatch mode is entered
 make_wrapper_subclass: _Function
 local_scalar: _Function
 lift_fresh: _Function
@@ -47,7 +48,7 @@ vmap: _Function
 any_batched: _Function
 grad_of_batched: _Function
 refuse_backward_in_vmap: _Function
-apply_batched: _Function  # of a custom Function
+apply_batched: _Function  # for a custom Function
 batched_tangent: _Function
 
 

@@ -1,7 +1,7 @@
 """Nodes: the functions of the backward graph. Most classes are generated; AccumulateGrad is in accumulate_grad.py.
 
 Note [Nodes]
-Generated nodes have `__slots__`, and the wrapper that makes a node sets its attributes one by one: a constructor call
+Generated nodes have `__slots__`. The wrapper that makes a node sets its attributes one by one, since a constructor call
 would cost as much as the operator. Every node has
 
     next_edges       one edge per input of the forward operator
@@ -18,7 +18,6 @@ containers and instances with slots alike.
 from __future__ import annotations
 
 import weakref
-from _thread import RLock, allocate_lock
 from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
+from ..memory.locks import new_lock
 from ..types.size import Size
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 NO_EDGE = (None, 0)
-REGISTERING = RLock()  # guards the registration of hooks; no other lock is taken while it is held
-write_watcher = None  # anomaly mode's function, called with the version counter after each write in place
+REGISTERING = new_lock()  # guards the registration of hooks; no other lock is taken while it is held
+write_watcher = None  # anomaly mode's function, called with the version counter after each in-place write
 next_sequence_nr = count().__next__
 
 
-_numbering = allocate_lock()  # threads that register hooks at once must not get the same number
+_numbering = new_lock()  # threads that register hooks at once must get different numbers
 
 
 class RemovableHandle:
     """The handle that every `register_*hook` returns: `remove()`, or leaving its `with` block, removes the hook.
 
-    It refers to the dictionary of hooks weakly, so that keeping a handle keeps neither the owner nor its hooks alive.
+    It refers to the dictionary of hooks weakly, so that a handle keeps neither the owner nor its hooks alive.
 
     Args:
         hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
@@ -78,7 +78,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: Any) -> None:
         hooks, self.id, extras = state
-        # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
+        # A handle that outlives its owner gets an empty dictionary, so that remove() stays harmless.
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
         self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
         with _numbering:
@@ -117,7 +117,7 @@ class Node:
     hooks: NodeHooks | None
     input_metadata: tuple[Any, ...]
     _saved_fields: tuple = ()  # fields that `_saved_<field>` shows
-    _raw_fields: tuple = ()  # those with tensors, which `_raw_saved_<field>` shows as well
+    _raw_fields: tuple = ()  # those with tensors, which `_raw_saved_<field>` also shows
     _number_fields: tuple = ()  # those with a Scalar
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Node:
     def _set_sequence_nr(self, number: int) -> None:
         """Set the sequence number; the engine runs nodes with higher numbers first."""
         if not isinstance(number, int):
-            raise TypeError(f"an integer is required: a sequence number is no {type(number).__name__}")
+            raise TypeError(f"an integer is required: a sequence number must not be a {type(number).__name__}")
         if number < 0:
             raise OverflowError("can't convert negative int to unsigned: a sequence number is at least 0")
         if number >= 1 << 64:
@@ -174,7 +174,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: nodes exist only where something requires grad."""
+        """Return True: nodes exist only where something requires grad."""
         return True
 
     @property
@@ -185,6 +185,8 @@ class Node:
             hooks.metadata = {}
         if hooks.trace is not None:
             hooks.metadata.setdefault("traceback_", hooks.trace.lines())
+            if hooks.trace.parent is not None:
+                hooks.metadata.setdefault("parent_", hooks.trace.parent)
         return hooks.metadata  # type: ignore[return-value]
 
     @property
@@ -201,7 +203,7 @@ class Node:
 
     def ensure_hooks(self) -> NodeHooks:
         if self.hooks is None:
-            with REGISTERING:  # two threads at once must get the same
+            with REGISTERING:  # all threads must get the same dictionary
                 if self.hooks is None:
                     self.hooks = NodeHooks()
         return self.hooks
@@ -231,12 +233,10 @@ class Node:
         """
         wanted = len(self.input_metadata) // 2
         if len(grads) != wanted:
-            raise TypeError(
-                f"expected {wanted} arguments, got {len(grads)} instead: {self.name()} takes a gradient for each output"
-            )
+            raise TypeError(f"expected {wanted} arguments, got {len(grads)} instead")
         for i, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, _operators.Tensor):
-                raise TypeError(f"argument {i} is not a Variable: expected a Tensor or None, got {type(grad).__name__}")
+                raise TypeError(f"argument {i} is not a Variable")
         out = self.apply(list(grads), self.next_edges)
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -250,7 +250,7 @@ class Node:
         )
 
     def __lt__(self, other: Node) -> bool:
-        return False  # of nodes with equal numbers the engine's heap takes the one that came first
+        return False  # with equal numbers, the engine's heap takes the node that came first
 
 
 def operator_name(node: Any) -> str:
@@ -292,7 +292,7 @@ class InputMetadata:
 
 
 def shown(saved: Any, node: Any) -> Any:
-    """Return a saved value as `_saved_<field>` shows it."""
+    """Convert a saved value to the form in which `_saved_<field>` shows it."""
     from .saved_variable import SavedVariable, unpack
 
     if saved.__class__ is Size:
@@ -308,7 +308,7 @@ def shown(saved: Any, node: Any) -> Any:
 
 
 def unsigned(saved):
-    """Convert integers to unsigned 64 bits, as PyTorch's getters do: dimension -1 becomes 2**64 - 1."""
+    """Convert integers to unsigned 64-bit ones, as PyTorch's getters do: dimension -1 becomes 2**64 - 1."""
     if saved.__class__ is int:
         return saved & 0xFFFF_FFFF_FFFF_FFFF
     return tuple([unsigned(s) for s in saved]) if saved.__class__ is tuple else saved
@@ -337,7 +337,7 @@ def zeros_of(node: Any, output_nr: int) -> Any:
 
 
 def bump_version(tensor: Any) -> None:
-    """Count a write to the tensor's memory.
+    """Increment the tensor's version after a write to its memory.
 
     Raises RuntimeError for an inference tensor outside of inference mode.
     """
@@ -381,7 +381,7 @@ NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"
 
 
 class UndefinedGrad(Node):
-    """Passes on undefined gradients; the node of outputs that cannot have a gradient."""
+    """Pass on undefined gradients: the node of outputs that cannot have a gradient."""
 
     __slots__ = ()
 

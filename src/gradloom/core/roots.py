@@ -1,4 +1,4 @@
-"""The arguments of backward and grad: tensors and gradient edges become edges, and every root gets its gradient."""
+"""The arguments of backward and grad: convert tensors and gradient edges to edges, and give every root its gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNUSED = (
 
 
 def as_tuple(value) -> tuple:
-    """Return a tuple of one Tensor, one GradientEdge, or the members of an iterable.
+    """Return one Tensor, one GradientEdge, or the members of an iterable as a tuple.
 
     Raises TypeError for anything else.
     """
@@ -34,7 +34,8 @@ def is_edge(value) -> bool:
 
 
 def input_edges(inputs: tuple) -> list:
-    """Return the edges of the inputs of `grad` or `backward`; without a node for a tensor that does not require grad.
+    """Return the edges of the inputs of `grad` or `backward`; the edge of a tensor that does not require grad has no
+    node.
 
     Raises RuntimeError if an input is neither a Tensor nor a GradientEdge, or its node has no such output.
     """
@@ -49,8 +50,8 @@ def input_edges(inputs: tuple) -> list:
 
 
 def edges_of_constants(inputs: tuple, edges: list) -> list:
-    """Return the edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
-    requires grad, which require grad themselves and have no history, so that nothing leads to them.
+    """Return the edges of inputs of `grad`, some of which have no node: views, made in no_grad, of a tensor that
+    requires grad. They require grad but have no history, so no gradient reaches them.
 
     Raises RuntimeError if an input does not require grad.
     """
@@ -112,10 +113,10 @@ def check_flags(*flags) -> None:
 
 
 def output_layout(index: int, output):
-    """(shape, NumPy dtype) of an output, a Tensor or a GradientEdge."""
+    """Return (shape, NumPy dtype) of an output, a Tensor or a GradientEdge."""
     if isinstance(output, _operators.Tensor):
-        array, of_its_own = output._array, output._grad_dtype
-        return array.shape, array.dtype if of_its_own is None or of_its_own[0] is None else of_its_own[0]
+        array, grad_dtype = output._array, output._grad_dtype
+        return array.shape, array.dtype if grad_dtype is None or grad_dtype[0] is None else grad_dtype[0]
     if not is_edge(output):
         raise AssertionError(
             "Expected output to be a torch.Tensor or a GradientEdge, but element "
@@ -130,7 +131,7 @@ def _root_gradient(index: int, output, vector):
     shape, numpy_type = output_layout(index, output)
     if vector is None:
         if isinstance(output, _operators.Tensor) and not output.requires_grad:
-            return None  # refused with its index by the caller
+            return None  # the caller refuses it and names its index
         if shape is None or np.prod(shape) != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if numpy_type.kind == "c":
@@ -186,7 +187,7 @@ def used(found, inputs, allow_unused: bool, materialize_grads: bool, create_grap
 
 
 def materialized(found, inputs, create_graph: bool) -> tuple:
-    """`found` with zeros in place of the gradients of inputs that were not reached."""
+    """Return `found` with zeros in place of the gradients of inputs that were not reached."""
     if any(g is None and is_edge(t) for g, t in zip(found, inputs, strict=True)):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     return tuple(

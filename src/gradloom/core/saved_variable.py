@@ -3,13 +3,14 @@
 Note [Saved variables]
 A node keeps a saved tensor in a slot `saved_<name>`, which has
 
-    the tensor itself    for an input that was never written to (no version counter): the common case, no object made
-    a SavedVariable      for an input with a version to compare, an output, or a tensor that went through hooks
+    the tensor itself    for an input that was never written to (no version counter): the common case, without another
+                         object
+    a SavedVariable      for an input with a version to compare, an output, or a tensor packed by hooks
     RELEASED             after an earlier backward pass freed the graph
     None                 for an undefined tensor, or one that no formula needs
 
-The generated node reads its slot in line and calls `unpack` only if the object has a `_vc`: a tensor that was never
-written to has None there, the other two classes always have a value.
+The generated node reads its slot inline and calls `unpack` only if the object's `_vc` is not None. It is None in a
+tensor that was never written to, and never in objects of the other two classes.
 
 A node must not refer to its own output as a tensor (tensor -> node -> tensor would be a cycle). It keeps the array and
 the version counter, and `unpack` makes a new tensor with the node as its history.
@@ -38,7 +39,7 @@ FREED_MESSAGE = (
 
 
 class _Released:
-    """Marks a slot whose tensor was dropped."""
+    """Mark of a slot whose tensor was freed."""
 
     __slots__ = ()
     _vc = "released"
@@ -54,7 +55,7 @@ RELEASED = _Released()
 
 
 class SavedVariable:
-    """A saved tensor and its version at the time."""
+    """A saved tensor, with the version at which it was saved."""
 
     __slots__ = (
         "tensor",
@@ -81,11 +82,11 @@ class SavedVariable:
         counter = tensor._vc
         if counter is None:
             counter = tensor._vc = [0]
-        elif tensor._inference and state.func_level is None:  # a transform's graph ends with it
+        elif tensor._inference and state.func_level is None:  # a transform's graph does not outlive the transform
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-                "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
-                "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors."
+                "inference mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+                "normal tensor and use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
             )
         self.counter = counter
         self.version = counter[0]
@@ -93,14 +94,14 @@ class SavedVariable:
         self.detachments = tensor._detachments
         self.unpack_hook = None
         self.packed = None
-        self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
+        self._tangent = None  # an output has none yet: `set_tangent` sets both
         self.array = tensor._array
         self.tensor = tensor if output_nr is None else None
         if state.flags & _UNUSUAL:
             self._save_unusual(tensor)
 
     def _save_unusual(self, tensor):
-        """Apply the default hooks; of an output that has no values of its own, keep what it holds."""
+        """Apply the default hooks; for an output without values, keep its components."""
         if state.flags & SAVED_HOOKS and tensor._wrapped_number is None:
             self._pack(tensor, tensor, *state.saved_tensor_hooks[-1])
         elif self.tensor is None and isinstance(self.array, Metadata):
@@ -121,7 +122,7 @@ class SavedVariable:
         self._pack(original, shown, pack, unpack)
 
     def _pack(self, original, shown, pack, unpack):
-        """Keep `pack(shown)` instead of `original`, and the edge of `original`'s history."""
+        """Keep `pack(shown)` instead of `original`, together with the edge of `original`."""
         outer = state.flags
         state.flags = outer & ~SAVED_HOOKS | GRAD_OFF
         before = self.counter[0]
@@ -132,13 +133,13 @@ class SavedVariable:
         if self.counter[0] != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-                "pack hook cannot be modified by in-place operations: pack a changed copy instead, as "
-                "`tensor.clone().mul_(2)` makes one."
+                "pack hook cannot be modified by in-place operations as this can lead to unexpected side-effects. "
+                "Please open an issue if you need to perform in-place operations on the input to a pack hook."
             )
         self.edge = self.leaf = None
         if self.output_nr is not None:
             if packed is shown:
-                packed = shown._detached_alias()  # else tensor -> node -> what it saved -> tensor
+                packed = shown._detached_alias()  # avoids the cycle tensor -> node -> saved value -> tensor
         elif original is not None:
             self._tangent = original._tangent
             edge = original._edge or gradient_edge(original)
@@ -151,7 +152,7 @@ class SavedVariable:
 
     @property
     def data(self):
-        """The kept value: the tensor, without history if it is an output; or the pack hook's result."""
+        """The saved value: the tensor, without history if it is an output; or the result of the pack hook."""
         if self.unpack_hook is not None:
             return self.packed
         return self.tensor if self.tensor is not None else self._output()
@@ -184,27 +185,31 @@ class SavedVariable:
         """Return the unpack hook's result; the hook runs once if several formulas of a node need the tensor."""
         task = state.graph_task
         if task is None:
-            return self._unpack_anew(node)
+            return self.unpack_anew(node)
         of_node, known = task.notes.get("unpacked", (None, None))
         if of_node is not node:
             of_node, known = task.notes["unpacked"] = (node, {})
         out = known.get(id(self))
         if out is None:
-            out = known[id(self)] = self._unpack_anew(node)
+            out = known[id(self)] = self.unpack_anew(node)
         return out
 
-    def _unpack_anew(self, node):
+    def unpack_anew(self, node):
+        """Return what the unpack hook returns now, with the saved tensor's history."""
         found = self.unpack_hook(self.packed)
         if not isinstance(found, _operators.Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(found).__name__}"
             )
+        if found._vc is None:
+            found._vc = [0]
         out = shallow_copy(found) if isinstance(found._array, Metadata) else _operators.wrap(found._array)
+        out._vc = found._vc  # so that a graph of this pass, too, notices writes
         if self.output_nr is not None:
             out._edge = (node, self.output_nr)
         elif self.leaf is not None:
-            out._edge, out._accumulator = None, self.leaf  # a leaf, of which the gradient goes where it always went
+            out._edge, out._accumulator = None, self.leaf  # a leaf: gradients go to its accumulator
         else:
             out._edge = self.edge
         return self._with_tangent(out)
@@ -238,7 +243,7 @@ def save_list(tensors):
 
 
 def unpack(saved, node):
-    """Return the tensor in a slot that is not simply an unmodified tensor."""
+    """Return the tensor in a slot, if it is not simply a tensor that was never written to."""
     if saved is None:
         return None
     if isinstance(saved, _operators.Tensor):
@@ -263,7 +268,7 @@ def check_attached(tensor) -> None:
 
 
 def unpack_list(saved, node):
-    """Return the tensors of a slot that holds a list."""
+    """Return the tensors in a slot that holds a list."""
     if saved is RELEASED:
         raise RuntimeError(FREED_MESSAGE)
     return tuple([unpack(s, node) for s in saved])
@@ -273,18 +278,18 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
     """Return the message for a saved tensor that was written to.
 
     Args:
-        array, tensor: what was saved; the tensor is None for an output of the node.
+        array, tensor: the saved array and tensor; the tensor is None for an output of the node.
         output_nr: which output of the node; None for an input.
-        node: the node that saved it; None for an argument that a checkpoint kept.
+        node: the node that saved it; None for an argument saved by a checkpoint.
         counter: the version counter, with the writes that anomaly mode noted; see Note [Anomaly mode].
         expected: the version that was saved.
-        saved: what the node holds, to find its name.
+        saved: the object in the node's slot, from which the slot's name is found.
     """
     from ..types.dtype import TYPE_OF, type_text
     from .error_notes import written_by
 
     if tensor is not None:
-        array = tensor._array  # of which the shape may have changed, too
+        array = tensor._array  # its shape may have changed, too
     origin = ""
     if output_nr is not None:
         origin = f", which is output {output_nr} of {operator_name(node)},"
@@ -337,8 +342,9 @@ class SavedTensor:
         if value is RELEASED:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
-                "values of the graph are freed when you call .backward() or autograd.grad(): register "
-                "before that, or specify retain_graph=True."
+                "values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+                "retain_graph=True if you need to backward through the graph a second time or if you need to access "
+                "saved variables after calling backward."
             )
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
@@ -359,7 +365,7 @@ class SavedTensor:
 
     @property
     def data(self):
-        """The kept value: a Tensor, the pack hook's result, or None. No hook runs."""
+        """The saved value: a Tensor, the pack hook's result, or None. No hook runs."""
         value = self._value
         if value is RELEASED or value is None:
             return None
@@ -380,7 +386,7 @@ class SavedTensor:
 
 
 def raw_saved(node, field: str):
-    """Return the handle on what a node keeps in a field, or a tuple of them for a list of tensors.
+    """Return the handle on the value that a node saved in a field; for a list of tensors, a tuple of handles.
 
     Raises RuntimeError if the tensors of a list were freed.
     """

@@ -1,4 +1,4 @@
-"""Tangents of forward mode, read, set and updated. Levels are opened and closed in autograd/forward_ad.py."""
+"""Tangents of forward mode: reading, setting, updating. autograd/forward_ad.py opens and closes levels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
-from ..memory.ownership import offset_in_elements
+from ..memory.conjugation import with_bits
+from ..memory.locks import new_lock
+from ..memory.metadata import Metadata
+from ..memory.ownership import extent, offset_in_elements, owner, strided_view
 from . import late
 from .saved_variable import saved_outputs
 
 _holders: list = []  # weak references to tensors and saved variables with a tangent of the open level
+_tidying = new_lock()
+_tidied = [1024]  # the length of `_holders` at which those that are gone are dropped: twice as many as were alive
 
 
 def tangent_of(tensor):
@@ -25,15 +30,24 @@ def tangent_of(tensor):
     return found
 
 
+def is_differentiated(*tensors):
+    """Whether a derivative of what is computed from the tensors may be asked for: a graph is recorded, or there are
+    tangents. A formula that is not may call an operator that has no derivative."""
+    flags = state.flags
+    for tensor in tensors:
+        if not flags & GRAD_OFF and tensor.requires_grad or flags & FORWARD_AD and tangent_of(tensor) is not None:
+            return True
+    return False
+
+
 def tangent_to_write(tensor):
-    """Return the tangent of a tensor whose values and tangent are about to be written. It is a copy if a formula that
-    reads it may be recorded."""
+    """Return the tangent of a tensor that is about to be written; a copy if a formula that reads it may be recorded."""
     found = tangent_of(tensor)
     return found if found is None or state.flags & GRAD_OFF else without_tangents(_operators.clone, found)
 
 
 def without_tangents(function, *args):
-    """Call `function(*args)` so that its results have no tangents."""
+    """Call `function(*args)` without computing tangents of its results."""
     flags = state.flags
     state.flags = flags & ~FORWARD_AD
     try:
@@ -52,7 +66,7 @@ def set_tangent(tensor, tangent, as_given: bool = False) -> None:
         tangent = _operators.expand(tangent, tensor._array.shape)
     if tangent._array.dtype.kind == "c" and tensor._array.dtype.kind != "c" and not as_given:
         tangent = tangent.to(tensor.dtype)
-    if _element_strides(tangent._array) != _element_strides(tensor._array):
+    if not _same_strides(tangent._array, tensor._array):
         tangent = laid_out_like(tangent, tensor._array.strides)
     hold_tangent(tensor, tangent)
     edge = tensor._edge
@@ -67,31 +81,79 @@ def _element_strides(array):
     return [s // size for s in array.strides]
 
 
+def _same_strides(one, other) -> bool:
+    """Return whether arrays of one shape have the same strides in elements, where those matter."""
+    mine, its = _element_strides(one), _element_strides(other)
+    return mine == its or all(n == 1 or a == b for n, a, b in zip(one.shape, mine, its, strict=True))
+
+
 def laid_out_like(tangent, strides):
-    """Order a tangent's memory as its tensor's is, so that a view of the tensor is one of the tangent."""
+    """Return the tangent in the memory layout of its tensor, so that views of the tensor are views of it, too."""
     order = sorted(range(len(strides)), key=lambda d: -strides[d])
     inverse = sorted(range(len(strides)), key=order.__getitem__)
     return tangent.permute(order).contiguous().permute(inverse)
+
+
+def with_layout_of(tensor, tangent):
+    """Return a tangent as the tensor is laid out in its storage, so that each view of the tensor is one of the tangent.
+
+    Returns:
+        `tangent` itself if strides, offset, the storage's number of elements and both bits are equal; else a copy.
+    """
+    array, given = tensor._array, tangent._array
+    if Metadata in (array.__class__, given.__class__) or hasattr(tensor, "_physical") or hasattr(tangent, "_physical"):
+        return tangent
+    bits = tensor.is_conj() and tangent.is_complex(), tensor.is_neg()
+    numel, offset = _storage_numel(array), offset_in_elements(array)
+    if (
+        (tangent.is_conj(), tangent.is_neg()) == bits
+        and offset_in_elements(given) == offset
+        and _storage_numel(given) == numel
+        and _same_strides(given, array)
+    ):
+        return tangent
+    memory = strided_view(np.zeros(numel, given.dtype), array.shape, _element_strides(array), offset)
+    return _operators.copy_(_operators.wrap(with_bits(memory, *bits)), tangent)
+
+
+def _storage_numel(array):
+    start, end = extent(owner(array))
+    return (end - start) // array.itemsize
 
 
 def hold_tangent(holder, tangent) -> None:
     """Set the tangent of a Tensor or of a SavedVariable until the level closes."""
     if holder._tangent is None:
         _holders.append(ref(holder))
+        if len(_holders) > _tidied[0]:
+            _forget_dead_holders()
     holder._tangent = tangent
 
 
+def _forget_dead_holders() -> None:
+    """Shorten the list of holders, which other threads may meanwhile append to."""
+    if _tidying.acquire(blocking=False):
+        try:
+            count = len(_holders)
+            alive = [reference for reference in _holders[:count] if reference() is not None]
+            _holders[:count] = alive
+            _tidied[0] = max(1024, 2 * len(alive))
+        finally:
+            _tidying.release()
+
+
 def drop_tangents() -> None:
-    """Remove all tangents, as the level closes."""
+    """Remove all tangents when the level closes."""
     for reference in _holders:
         found = reference()
         if found is not None:
             found._tangent = None
     _holders.clear()
+    _tidied[0] = 1024
 
 
 def zeros_for(tensor):
-    """Return the zeros that a formula gets for a tensor without a tangent; see Note [Zero tangents]."""
+    """Return zeros as a formula's tangent for a tensor that has none; see Note [Zero tangents]."""
     return late.zero_tensor(tensor._array.shape, tensor._array.dtype)
 
 
@@ -116,7 +178,7 @@ def update_tangent(tensor, tangent) -> None:
 
 
 def tangent_through_base(tensor, written=None):
-    """Return a view's part of its base's tangent, which begins as zeros.
+    """Return a view's part of its base's tangent, which is initialised with zeros.
 
     Args:
         written: the tangent that is about to be written to the view; if it is batched, the base's becomes batched, too.

@@ -61,8 +61,8 @@ class Tensor(TensorBase):
     _inference: bool | int = False  # 2 if it has a version nevertheless: see mark_detached_inference
     _name: str | None = None
     _backward_hooks: Any = None  # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
-    _operand = TensorBase._array  # where wrappers read it; see Note [Interception]
-    __array_priority__: int = 1000  # NumPy leaves binary operators to us
+    _operand = TensorBase._array  # the name under which wrappers read the array; see Note [Interception]
+    __array_priority__: int = 1000  # makes NumPy defer binary operators to us
     device: _device = CPU
     layout: _layout = strided
     is_sparse: bool = False
@@ -86,6 +86,11 @@ class Tensor(TensorBase):
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("__module__", "").startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
             # Public functions treat gradloom's own subclasses as plain tensors.
+            cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
+        elif cls.__dict__.get("__torch_dispatch__", disabled_torch_dispatch) is not disabled_torch_dispatch and (
+            getattr(cls.__torch_function__, "__func__", None) is Tensor.__torch_function__.__func__
+        ):
+            # As in PyTorch: what overrides operators decides about the classes of results there.
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
         elif cls.__torch_function__ is not disabled_torch_function:
             late.add_function_subclass(cls)
@@ -146,7 +151,8 @@ class Tensor(TensorBase):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether autograd records operations on this tensor. May be set on leaves of a floating or complex dtype.
+        """Return whether autograd records operations on this tensor. May be set on leaves of a floating or complex
+        dtype.
 
         Raises:
             RuntimeError: when it is set on another tensor.
@@ -175,7 +181,7 @@ class Tensor(TensorBase):
             )
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
         if value and self._array.dtype.kind not in "fcV":
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if value and self._inference and not state.flags & INFERENCE:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if value and state.func_level is not None:
@@ -199,16 +205,18 @@ class Tensor(TensorBase):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 f"{type(requires_grad).__name__}"
             )
+        if requires_grad and self._array.dtype.kind not in "fcV":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         view = self._view
         if not (requires_grad and self.requires_grad) or self._inference:
             self.requires_grad = requires_grad
-        elif view is not None and view.edge is NO_EDGE:  # it required grad because its base does, and now does itself
+        elif view is not None and view.edge is NO_EDGE:  # required grad through its base; now does itself
             view.is_own_leaf = True
         return self
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operation made this tensor."""
+        """Return whether this tensor was not made by a recorded operation."""
         return self.grad_fn is None
 
     @property
@@ -223,11 +231,47 @@ class Tensor(TensorBase):
 
     @property
     def output_nr(self) -> int:
-        """Which output of its node this tensor is."""
+        """The number of this tensor among the outputs of its node."""
         edge = self._edge
         if edge is None:
             edge = self._view.history(self) if self._view is not None else NO_EDGE
         return edge[1]
+
+    @property
+    def _grad_fn(self) -> Node | None:
+        """`grad_fn`; may be set to None, which detaches the tensor."""
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: None) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None")
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
+    @property
+    def volatile(self) -> bool:
+        """False: removed from PyTorch, like its effect; `no_grad` replaces it."""
+        import warnings
+
+        warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+        return False
+
+    @volatile.setter
+    def volatile(self, value: object) -> None:
+        import warnings
+
+        warnings.warn(
+            "volatile was removed and now has no effect. Use `with gradloom.no_grad():` instead.", stacklevel=2
+        )
+
+    @property
+    def _cdata(self) -> int:
+        """A number that no other living tensor has."""
+        return id(self)
 
     @property
     def grad(self) -> Tensor | None:
@@ -258,11 +302,9 @@ class Tensor(TensorBase):
                 raise RuntimeError("can't assign Variable as its own grad")
             wanted = self._array.dtype if self._grad_dtype is None else self._grad_dtype[0]
             if wanted is not None and value._array.dtype != wanted:
-                raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
-                    f"grad_dtype '{TYPE_OF[wanted]}'. The gradient must match the tensor's grad_dtype "
-                    "(its dtype by default): set `grad_dtype` to another dtype, or to None for any"
-                )
+                from .gradient_checks import grad_dtype_message
+
+                raise RuntimeError(grad_dtype_message(value._array.dtype, wanted))
             if value._array.shape != self._array.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
@@ -315,7 +357,7 @@ class Tensor(TensorBase):
                 raise RuntimeError(
                     "data set to a tensor that requires gradients must be floating point or complex dtype"
                 )
-            self._accumulator = None  # one of the new dtype will be made
+            self._accumulator = None  # AccumulateGrad is made again for the new dtype
         self._array = value._array
 
     @data.deleter
@@ -342,7 +384,7 @@ class Tensor(TensorBase):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether `retain_grad()` was called on this non-leaf."""
+        """Return whether `retain_grad()` was called on this non-leaf."""
         return self._retains_grad
 
     @property
@@ -499,7 +541,7 @@ class Tensor(TensorBase):
         return self._array
 
     def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
-        """Return the values of a tensor whose conjugate or negative bit is set, if `force`."""
+        """Return the values of a tensor with a conjugate or negative bit; refuse unless `force`."""
         if not force:
             bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
             raise RuntimeError(
@@ -548,7 +590,7 @@ class Tensor(TensorBase):
         return complex(self.item())
 
     def _check_scalar(self) -> None:
-        """Raise for several elements; warn once if the tensor requires grad, since the number does not."""
+        """Refuse several elements; warn once if the tensor requires grad, since the number does not."""
         if self._array.size != 1:
             raise ValueError(
                 f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
@@ -633,7 +675,7 @@ def wrapped_number(value, like=None) -> Tensor:
     array = None
     if like is not None:
         other = like._array.dtype
-        char = other.char  # not half precision, to which an operator must not round a number (Note [Type promotion])
+        char = other.char  # no half precision: operators must not round the number to it (Note [Type promotion])
         if (
             (char == "f" or char == "d")
             and value.__class__ in _REAL

@@ -63,19 +63,19 @@ class TensorBase(TensorMembers):
         return self._array.nbytes
 
     def dim(self) -> int:
-        """How many dimensions there are."""
+        """Return the number of dimensions."""
         return self._array.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
-        """How many elements there are."""
+        """Return the number of elements."""
         return self._array.size
 
     nelement = numel
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Return the size of one element in bytes."""
         return self._array.itemsize
 
     @overload
@@ -105,7 +105,7 @@ class TensorBase(TensorMembers):
     def stride(self, dim: int) -> int: ...
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Strides in elements: a tuple, or that of one dimension.
+        """Return the strides in elements: a tuple, or that of one dimension.
 
         Args:
             dim: which dimension; None for all.
@@ -120,7 +120,7 @@ class TensorBase(TensorMembers):
         except IndexError:
             raise _no_such_dim(dim, array.ndim) from None
 
-    def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
+    def is_contiguous(self, *, memory_format: _memory_format | None = None) -> bool:
         """Return whether the elements are in memory in the order of a memory format, without gaps.
 
         Args:
@@ -129,28 +129,23 @@ class TensorBase(TensorMembers):
         return is_in_format(self._array, memory_format)
 
     def is_set_to(self, tensor: Tensor) -> bool:
-        """Return whether both tensors show the same memory in the same way.
+        """Return whether both tensors are the same view of the same memory.
 
         Args:
             tensor: the Tensor to compare with.
         """
+        if not isinstance(tensor, TensorBase):
+            kind = type(tensor).__name__
+            raise TypeError(f"is_set_to(): argument 'tensor' (position 1) must be Tensor, not {kind}")
         a, b = self._array, tensor._array
         return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
-
-    def is_same_size(self, other: Tensor) -> bool:
-        """Return whether both tensors have the same shape.
-
-        Args:
-            other: the Tensor to compare with.
-        """
-        return self._array.shape == other._array.shape
 
     def get_device(self) -> int:
         """Return the index of the device; -1 for the CPU."""
         return -1
 
     def storage_offset(self) -> int:
-        """Elements between the start of the storage and the first element."""
+        """Return the number of elements between the start of the storage and the first element."""
         return offset_in_elements(self._array)
 
     def data_ptr(self) -> int:
@@ -193,7 +188,7 @@ class TensorBase(TensorMembers):
         return type(array) is not ndarray and array.neg_bit
 
     def _is_zerotensor(self) -> bool:
-        """Return False; but see Note [Zero tangents]."""
+        """Return False: tensors never have the bit; see Note [Zero tangents]."""
         return False
 
 
@@ -202,7 +197,7 @@ def _no_such_dim(dim: int, ndim: int) -> IndexError:
 
 
 def _strides_without_elements(array) -> list[int]:
-    """Strides in bytes as PyTorch gives them to an empty tensor, where NumPy has zeros: those of sizes of 1 or more."""
+    """Return the strides in bytes that PyTorch gives an empty tensor, as if sizes of 0 were 1; NumPy's are zeros."""
     strides: list[int] = []
     step = array.itemsize
     for n in reversed(array.shape):

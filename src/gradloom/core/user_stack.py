@@ -1,4 +1,4 @@
-"""The user's place in their program: stacks as pairs (code, line), their text in messages, and `warn_once`."""
+"""The user's place in the program: stacks as pairs (code, line), their text in messages, and `warn_once`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NN = os.path.join(_FOLDER, "nn", "")
-# Generated code: gradloom's, that of operator packages, and that of operators defined in memory.
-_GENERATED = re.compile(r"<define |.*[/\\]generated[/\\](functions|variable_type)[/\\]")
+# Files with generated code: gradloom's, operator packages', and that of operators defined in memory.
+_GENERATED = re.compile(r"<define |.*[/\\]generated[/\\](?:debug[/\\])?(functions|variable_type)[/\\]")
 
 
 def current_stack(skip: int) -> list:
@@ -61,7 +61,7 @@ _warn_always = False
 
 
 def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
-    """Warn, but only the first time unless set_warn_always(True) was called.
+    """Warn on the first call with `key`, or on every call after set_warn_always(True).
 
     Args:
         key: identifies the warning.

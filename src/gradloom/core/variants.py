@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..dispatch import _operators
+from ..dispatch.interception import intercept
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..kernels._common.layout import check_apart, check_no_internal_overlap, check_no_partial_overlap
+from ..kernels.shape.joins import common_dtype
+from ..memory.metadata import Metadata
 from ..memory.ownership import resized
 from ..types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
 from .node import NO_EDGE, bump_version
@@ -20,8 +23,9 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         wrapper: the generated function of the operator.
         args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
-        takes: words: `same_dtype` if the dtypes must be equal instead of castable; `shared` if `out` may overlap
-            inputs, `apart` if it must not. By default it may be an input as a whole, but not overlap one in part.
+        takes: a set of words: `same_dtype` if the dtypes must be equal instead of castable, `computed` if the last
+            argument is a dtype, by default that of `out`; `shared` if `out` may overlap inputs, `apart` if it must not.
+            By default `out` may coincide with an input, but not overlap it in part.
 
     Returns:
         `out`.
@@ -33,31 +37,38 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     for t in outs:
         if not isinstance(t, _operators.Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+        if t._array.__class__ is Metadata:
+            return intercept(wrapper, (*args, *keywords.values()), out)
+    if "computed" in takes and args[-1] is None:
+        args = (*args[:-1], outs[0].dtype)
     flags = state.flags
     inputs = list(_tensors(args))
+    if "computed" in takes and not flags & GRAD_OFF:
+        _check_no_gradients(name, (*inputs, *outs))
     if flags & FORWARD_AD:
-        _check_no_tangents(
-            f"{name}_out",
-            (*inputs, *outs),
-            "it is an out= function: leave `out` away, and copy_ the result where it has to go.",
-        )
+        _check_no_tangents(f"{name}_out", (*inputs, *outs), "it is an out= function")
     state.flags = flags | GRAD_OFF
     try:
         found = wrapper(*args, **keywords)
+    except RuntimeError as error:
+        if name in _JOINS and "zero-dimensional" not in str(error):  # of which the dtype comes before the shapes
+            state.flags = flags
+            if not flags & GRAD_OFF:
+                _check_no_gradients(name, (*inputs, *outs))
+            _check_cast(common_dtype([t._array for t in inputs]), outs[0]._array.dtype, name)
+        raise
     finally:
         state.flags = flags
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    if not flags & GRAD_OFF and any(r._array.dtype.kind in "fcV" for r in results):
-        for t in (*inputs, *outs):
-            if t.requires_grad:
-                raise RuntimeError(
-                    f"{name}(): functions with out=... arguments don't support automatic "
-                    "differentiation, but one of the arguments requires grad."
-                )
+    if not flags & GRAD_OFF and (
+        kinds := {r._array.dtype.kind for r in results} - ({"b"} if name not in _OF_BOOLS else set())
+    ):
+        _check_no_gradients(name, (*inputs, *outs) if kinds & {"f", "c", "V"} else outs)
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
         for target in outs:
-            check_no_internal_overlap(target._array)
+            if name not in _JOINS:  # which resize first, and then write to memory of their own
+                check_no_internal_overlap(target._array)
             for t in inputs:
                 check(target._array, t._array)
     if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
@@ -66,10 +77,18 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
     check = _check_same_dtype if "same_dtype" in takes else _check_cast
     for target, result in zip(outs, results, strict=True):
-        check(result._array, target._array)
+        check(result._array.dtype, target._array.dtype, name)
     for target, result in zip(outs, results, strict=True):
-        _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a word
+        _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a warning
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
+
+
+def _check_no_gradients(name, tensors):
+    if any(t.requires_grad for t in tensors):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
 
 
 def _check_no_tangents(name, tensors, why):
@@ -78,7 +97,7 @@ def _check_no_tangents(name, tensors, why):
 
 
 def refuse_tangents(name: str, inputs) -> None:
-    """Stop forward mode at an operator that has no formula for it.
+    """Refuse tangents at an operator without a forward-mode formula.
 
     Raises NotImplementedError if one of the tensors has a tangent.
     """
@@ -95,20 +114,27 @@ def _tensors(args):
             yield from (t for t in a if isinstance(t, _operators.Tensor))
 
 
-def _check_cast(result: np.ndarray, target: np.ndarray) -> None:
-    if result.dtype is not target.dtype:
-        from_, to = TYPE_OF[result.dtype], TYPE_OF[target.dtype]
+# Differentiable operators that also have results of bools.
+_OF_BOOLS = frozenset(
+    """add mul cat stack hstack vstack dstack column_stack maximum minimum fmax fmin
+    bitwise_and bitwise_or bitwise_xor""".split()
+)
+_JOINS = frozenset(("cat", "hstack", "vstack", "dstack", "stack", "column_stack"))
+
+
+def _check_cast(result: np.dtype, target: np.dtype, name: str = "") -> None:
+    if result is not target:
+        from_, to = TYPE_OF[result], TYPE_OF[target]
         if not can_cast(from_, to):
-            raise RuntimeError(
-                f"result type {scalar_type_name(from_)} can't be cast to the desired output type {scalar_type_name(to)}"
-            )
+            wanted = f"can't be cast to the desired output type {scalar_type_name(to)}"
+            if name in _JOINS:
+                raise TypeError(f"torch.cat(): input types {wanted}")
+            raise RuntimeError(f"result type {scalar_type_name(from_)} {wanted}")
 
 
-def _check_same_dtype(result: np.ndarray, target: np.ndarray) -> None:
-    if result.dtype is not target.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {c_name(result.dtype)}, but got {c_name(target.dtype)} instead"
-        )
+def _check_same_dtype(result: np.dtype, target: np.dtype, name: str) -> None:
+    if result is not target:
+        raise RuntimeError(f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead")
 
 
 def _store(target, result: np.ndarray, quietly: bool) -> None:
@@ -145,7 +171,7 @@ def write_inplace(array: np.ndarray, result) -> None:
             f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(result.shape)}"
         )
     if array.dtype is not result.dtype:
-        _check_cast(result, array)
+        _check_cast(result.dtype, array.dtype)
     if 0 in array.strides:
         check_no_internal_overlap(array)
     array[...] = result
@@ -173,6 +199,11 @@ def factory_dtype(dtype, out):
             )
         return out.dtype
     return dtype
+
+
+def no_gradients(array: np.ndarray) -> RuntimeError:
+    """Return the error for integers that were asked for, by their dtype, of an input that requires grad."""
+    return RuntimeError(f"Autograd not support dtype: {scalar_type_name(TYPE_OF[array.dtype])}")
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:
@@ -219,7 +250,7 @@ def not_implemented_node(name: str, inputs):
     from .edge import gradient_edge
     from .node import NotImplementedNode, next_sequence_nr
 
-    # a number in a tensor's place is no input: PyTorch has an overload for it
+    # a number in place of a tensor is not an input: PyTorch has another overload for it
     edges = [t._edge or gradient_edge(t) for t in inputs if t is not None and t._wrapped_number is None]
     if all(e is NO_EDGE for e in edges):
         return None
@@ -229,8 +260,8 @@ def not_implemented_node(name: str, inputs):
 
 
 def fits(array: np.ndarray, *operands) -> bool:
-    """Return whether a ufunc of `array` and `operands` may write straight into `array`. It may if all have the same
-    floating (or complex) dtype and the shapes broadcast to that of `array`."""
+    """Return whether a ufunc of `array` and `operands` may write straight into `array`: all have the same floating or
+    complex dtype, and the shapes broadcast to that of `array`."""
     kind = array.dtype
     if kind.kind not in "fc" or 0 in array.strides:
         return False
@@ -259,8 +290,8 @@ def fits(array: np.ndarray, *operands) -> bool:
 
 
 def mark_inference(results) -> None:
-    """Mark tensors as made in inference mode. They get a version counter although it is never read, so that saving them
-    for backward takes the path that refuses."""
+    """Mark tensors as made in inference mode. They get a version counter, which is never read, so that saving them for
+    backward takes the path that refuses."""
     for r in results:
         if r is not None:
             r._inference = True
@@ -269,7 +300,6 @@ def mark_inference(results) -> None:
 
 
 def mark_detached_inference(result) -> None:
-    """Mark a tensor that `detach()` or `.data` made of an inference tensor. Outside inference mode such a tensor has a
-    version of its own and may be written to."""
+    """Mark a tensor made by `detach()` or `.data` of an inference tensor: outside of inference mode it is writable."""
     result._inference = True if state.flags & INFERENCE else 2
     result._vc = [0]

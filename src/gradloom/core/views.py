@@ -27,28 +27,28 @@ from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
 from .saved_variable import FREED_MESSAGE
 
-# Creation metadata of a view; anything but DEFAULT restricts writes in grad mode. TRANSFORM_INPUT marks the tensor that
-# a transformed function gets for an argument.
+# Creation metadata of a view; any but DEFAULT restricts writes in grad mode. TRANSFORM_INPUT marks an argument of a
+# transformed function.
 DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW, TRANSFORM_INPUT = range(6)
 
 
 class ViewMeta:
-    """A view's base, its edge, and how to make it again."""
+    """A view's base, its edge, and the way to make it again."""
 
     __slots__ = ("base", "edge", "version", "creation", "replay", "is_own_leaf")
-    carries_tangents = True  # whether it is a view in forward mode, too
+    carries_tangents = True  # whether it is also a view in forward mode
 
     def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
         self.base = base
         self.edge = edge  # the view's edge as of `version`
         self.version = version
         self.creation = creation
-        self.replay = replay  # function base -> view, where as_strided cannot do it
+        self.replay = replay  # function from base to view, if as_strided cannot replay it
         self.is_own_leaf = False  # requires_grad_() was called on a view without history
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the view requires grad: by its history, as a leaf, or because its base does."""
+        """Return whether the view requires grad: by its history, as a leaf, or through its base."""
         return self.edge is not NO_EDGE or self.is_own_leaf or self.base.requires_grad
 
     def history(self, tensor):
@@ -107,7 +107,7 @@ class PrimalView(ViewMeta):
 
 
 def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
-    """Tie a fresh result to the tensor whose memory it shows.
+    """Register a new result as a view of the tensor whose memory it shares.
 
     Args:
         result: the new Tensor.
@@ -115,7 +115,7 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
         edge: `(node, output_nr)` of the view operator, or NO_EDGE.
         flags: the thread's dispatch flags when the operator was called.
         creation: one of the constants above.
-        replay: function that makes the view from `source`, where as_strided cannot.
+        replay: function that makes the view from `source`, if as_strided cannot.
     """
     counter = source._vc
     if counter is None:
@@ -141,6 +141,25 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
     return result
 
 
+def replay_by_operator(result, call) -> None:
+    """Let a view be recreated by the operators that made it.
+
+    Args:
+        result: the view.
+        call: the call that returned it; its first argument is the tensor viewed.
+    """
+    source, *others = call.args
+    if result is source:
+        return
+    view = source._view
+    before = None if view is None else view.replay or _restriding(source._array)
+
+    def replay(root):
+        return call.with_args((root if before is None else before(root), *others)).below(-1)
+
+    result._view.replay = replay
+
+
 def _chained(outer, inner):
     return lambda root: inner(outer(root))
 
@@ -150,7 +169,7 @@ def _through(replay, array):
 
 
 def _restriding(array):
-    """Return a function that makes, of a tensor with the same memory and dtype, the view that `array` is."""
+    """Return a function that makes the view `array` of a tensor with the same memory and dtype."""
     shape, item, offset = array.shape, array.itemsize, offset_in_elements(array)
     strides = tuple([s // item for s in array.strides])
     return lambda root: _operators.as_strided(root, shape, strides, offset)
@@ -160,7 +179,7 @@ def check_inplace(tensor, others=()) -> None:
     """Refuse a write that would break the graph; called in grad mode, for a leaf that requires grad or a view.
 
     Args:
-        tensor: what is about to be written.
+        tensor: the tensor to be written.
         others: the operator's other differentiable inputs: Tensors, None, lists of them.
 
     Raises RuntimeError for a leaf that requires grad, a view of one, and views that must not be written.
@@ -338,7 +357,7 @@ class CopySlices(Node):
 
 
 def _like_base(grad, strides, start):
-    """Return a differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
+    """Return a differentiable copy of `grad` in the base's memory layout, to which the view's geometry applies."""
     array = grad._array
     if hasattr(grad, "_physical"):  # batched: each batch element has such memory, one after the other
         last = sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, of which there are none: the questions programs ask first have answers, the rest raises."""
+"""NVIDIA GPUs, of which there are none: queries that programs make first are answered, the rest raises."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    """Make a function that raises AssertionError: it needs a GPU."""
+    """Return a function that raises AssertionError, since it needs a GPU."""
 
     def refuse(device: Any = None) -> NoReturn:
         raise no_gpu()

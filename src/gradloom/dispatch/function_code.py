@@ -1,22 +1,23 @@
-"""The one file that copies and exchanges the code of functions.
+"""Copies and exchanges the code of functions; no other file does.
 
 Note [Function code]
-Plain Python would do each of these jobs, and would slow down every call. The figures are for 4x4 tensors and CPython
-3.11, the smallest of many runs:
+Ordinary Python could do each of these jobs, but would slow down every call. The figures are for 4x4 tensors and CPython
+3.11, the minimum of many runs:
 
     `copy_of`       Python's operators. A binary operator returns NotImplemented where the function of the same name
                     raises TypeError. `x * y` takes 642 ns; with a `__mul__` that calls `mul` and catches TypeError it
-                    takes 685 ns (7 % more). So `__mul__` has the code of `mul`, in which the guard is another one.
-                    Attributes. `x.real` must be another function than `real(x)`, which `__torch_function__` tells
-                    apart; one that calls the other takes 126 ns in place of 112.
+                    takes 685 ns (7 % more). So `__mul__` has the code of `mul` with another guard.
+                    Attributes. `x.real` and `real(x)` must be different functions, since `__torch_function__` tells
+                    them apart; a function that calls the other takes 126 ns in place of 112.
     `CheckedFunction`
                     `__torch_function__`. A call of `has_torch_function_unary` takes 40 ns, one of
                     `has_torch_function_variadic` with three arguments 113 ns, a decorator 119 ns: 17 % of `torch.add`,
                     3 % of `relu` and `linear` in nn.functional. So public functions check for overrides only while
-                    there is something that could override them; see Note [Torch functions].
+                    overrides can exist; see Note [Torch functions].
     `lend_code`     Replaced derivatives. A wrapper is held in many places: on Tensor, in modules, in plans of the
-                    argument parser, in the variables of programs that imported it. A level of indirection would cost
-                    as much as the decorator above, so the wrapper stays and gets other code; see Note [Overrides].
+                    argument parser, in the variables of programs that imported it. A level of indirection would cost as
+                    much as the decorator above, so the wrapper object stays and its code is exchanged; see Note
+                    [Overrides].
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ import ast
 import builtins
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any
 
-lock = RLock()  # held while code is exchanged
-_copies: dict[FunctionType, list[FunctionType]] = {}  # of Python's operators and attributes: about thirty
+from ..memory.locks import new_lock
+
+lock = new_lock()  # held while code is exchanged
+_copies: dict[FunctionType, list[FunctionType]] = {}  # for Python's operators and attributes: about thirty
 _own_codes: dict[FunctionType, CodeType] = {}  # of functions that run lent code
 
 
 def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {}) -> FunctionType:
-    """Return a function that runs the code of another, also code that is lent to it later.
+    """Return a function that runs the code of another, including code lent to it later.
 
     Args:
         function: a generated wrapper, without closure.
         name: the name of the copy.
-        replaced: what the copy finds in place of some globals, by `id` of the original.
+        replaced: replacements for some globals, by `id` of the original.
     """
     names = function.__globals__
     own = {n: replaced.get(id(names[n]), names[n]) for n in _own_code(function).co_names if n in names}
@@ -58,7 +60,7 @@ def lend_code(function: FunctionType, lender: FunctionType | None) -> None:
         code = own
         if lender is None:
             del _own_codes[function]
-        else:  # under the name of the function, which errors and profiles show
+        else:  # named after the function, for errors and profiles
             code = lender.__code__.replace(co_name=own.co_name, co_qualname=own.co_qualname)
         for copy in _copies.get(function, ()):
             names = function.__globals__
@@ -68,7 +70,7 @@ def lend_code(function: FunctionType, lender: FunctionType | None) -> None:
 
 
 def _own_code(function: FunctionType) -> CodeType:
-    """Return the code of a function, without the check for overrides that it may run now."""
+    """Return the code of a function without the check for overrides that it may run now."""
     return function.__dict__.get("_unchecked", function).__code__
 
 
@@ -80,9 +82,9 @@ def _set_code(function: FunctionType, code: CodeType) -> None:
         function.__code__ = code
 
 
-# With no mode entered anywhere and all arguments of plain classes, a checked function runs its own code, else HANDLE.
-# The words in capitals stand for objects: they become constants of the code, since the function has its own globals.
-# `freevars` are the cells that the function has, which its code must have, too.
+# If no mode is entered anywhere and all arguments are of plain classes, a checked function runs its own code, else
+# HANDLE. The words in capitals become constants of the code, since the function has its own globals. `freevars` are the
+# function's cells; a replaced code must have the same ones.
 _SOURCE = """
 def _({freevars}):
     def checked(*_args, **_kwargs):
@@ -110,16 +112,16 @@ _templates: dict[tuple[str, ...], CodeType] = {}  # by the names of the cells: a
 class CheckedFunction:
     """A function with two codes: its own, and one that checks for overrides first.
 
-    The function object stays the same, because `__torch_function__` is called with it, and programs use it as a key.
+    The function object stays the same, because `__torch_function__` receives it, and programs use it as a key.
 
     Args:
         function: a public function.
         modes: empty unless a mode is entered in some thread.
         plain: the classes that override nothing.
-        handle: `handle(checked_function, args, kwargs)` makes a call that something may override.
+        handle: `handle(checked_function, args, kwargs)` carries out a call that may be overridden.
 
     Attributes:
-        unchecked: another function that always runs the first code.
+        unchecked: a function that always runs the first code.
     """
 
     __slots__ = ("function", "unchecked", "_code")
@@ -140,11 +142,11 @@ class CheckedFunction:
 
     @property
     def checks(self) -> bool:
-        """Whether the function checks for overrides now."""
+        """Return whether the function checks for overrides now."""
         return self.function.__code__ is self._code
 
     def set_checks(self, on: bool) -> None:
-        """Let the function check for overrides, or not."""
+        """Switch the function's check for overrides on or off."""
         self.function.__code__ = self._code if on else self.unchecked.__code__
 
 
@@ -166,7 +168,7 @@ def _template(freevars: tuple[str, ...]) -> CodeType:
         names = ", ".join(freevars)
         tree = ast.parse(_SOURCE.format(freevars=names, used=names))
         for node in ast.walk(tree):
-            if isinstance(node, (ast.stmt, ast.expr)):  # all on the line where the function begins
+            if isinstance(node, (ast.stmt, ast.expr)):  # all nodes get the line where the function begins
                 node.lineno = node.end_lineno = 1
         outer = next(c for c in compile(tree, __file__, "exec").co_consts if isinstance(c, CodeType))
         found = next(c for c in outer.co_consts if isinstance(c, CodeType))

@@ -1,21 +1,21 @@
 """Interception: how a profiler, vmap, autocast and `__torch_dispatch__` handle a call before the kernel runs.
 
 Note [Interception]
-A call that nothing intercepts must not pay for those that could. A wrapper finds out where it looks anyway:
+A call that is not intercepted must not pay for interception. A wrapper recognises an intercepted call by two values
+that it reads anyway:
 
-    x._operand     where wrappers read the arrays of their arguments: a second name of the slot `_array`. A subclass of
-                   Tensor that overrides operators has a property there that raises AttributeError. Code outside
-                   wrappers reads `_array`
+    x._operand     the array of an argument: a second name of the slot `_array`. In a subclass of Tensor that overrides
+                   operators it is a property that raises AttributeError. Code outside wrappers reads `_array`
     state.flags    the bit INTERCEPT: a mode or a profiler of this thread; AUTOCAST, in wrappers of operators with an
                    autocast policy
 
-and passes the call, one overload with its arguments as the parser made them, to `intercept`. The handlers of the
-dispatch keys below are called in PyTorch's order; ZEROS are tangents that are known to be zero. A handler returns
-NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands above PYTHON and
-below the others: a profiler, vmap and autocast call operators that record their history as always, while
-`__torch_dispatch__` takes the place of the kernel below. `record` gives a wrapper that kernel (REDISPATCH): the wrapper
-calls it instead of its own, and records the history of what it returns. Meanwhile `_operand` gives the metadata of
-tensors that have no values. (`__torch_function__` comes before all of them; see Note [Torch functions].)
+It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
+are called in PyTorch's order; REPLAY records how views were made, ZEROS stands for tangents that are known to be zero.
+A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
+above PYTHON and below the others: operators called by a profiler, vmap or autocast record their history as usual, while
+`__torch_dispatch__` replaces the kernel. `record` gives a wrapper that kernel (REDISPATCH): the wrapper calls it
+instead of its own, and records the history of its result. Meanwhile `_operand` gives the metadata of tensors that have
+no values. (`__torch_function__` comes before all of them; see Note [Torch functions].)
 
 A feature registers its handler when it is first used (`register`).
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, PYTHON, ZEROS = range(5)
-_handlers: list[Any] = [None] * 5
+PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS = range(6)
+_handlers: list[Any] = [None] * 6
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:
@@ -46,8 +46,8 @@ class Call:
     Attributes:
         wrapper: the generated function of the overload.
         args: all arguments in the order of the schema; those of a factory are followed by its requires_grad.
-        out: what `out=` was given, or None.
-        composite: the function that a composite operator is made of; None for others.
+        out: the argument `out=`, or None.
+        composite: the function that implements a composite operator; None for others.
     """
 
     __slots__ = ("wrapper", "args", "out", "composite")
@@ -68,7 +68,7 @@ class Call:
         return Call(self.wrapper, args, out, self.composite)
 
     def below(self, key: int) -> Any:
-        """Redispatch to the handlers after `key`, and in the end to the operator itself."""
+        """Redispatch to the handlers after `key`, and finally to the operator itself."""
         for handler in _handlers[key + 1 :]:
             if handler is not None:
                 found = handler(self)
@@ -77,9 +77,9 @@ class Call:
         return self.run()
 
     def run(self) -> Any:
-        """Call the operator itself; a composite one calls others, which are intercepted in their turn.
+        """Call the operator itself; the operators that a composite one calls are intercepted in turn.
 
-        Raises TypeError if there are tensors without values, which no handler has taken.
+        Raises TypeError for tensors without values that no handler has taken.
         """
         if self.composite is not None and self.out is None:
             return self.composite(*self.args)
@@ -98,7 +98,7 @@ class Call:
             state.flags = flags
 
     def plain(self) -> Any:
-        """Call the wrapper, with the flags as they are."""
+        """Call the wrapper with the flags unchanged."""
         return call_wrapper(self.wrapper, self.args, self.out)
 
 
@@ -118,14 +118,14 @@ def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: A
 
 
 def attend(thread: dict[str, Any] | None = None) -> None:
-    """Set the bit INTERCEPT while something intercepts calls of a thread; to be called when a mode or profiler changes.
+    """Set or clear the bit INTERCEPT of a thread. To be called when a mode or profiler changes.
 
     Args:
-        thread: the state of the thread, as a dictionary; the running one by default.
+        thread: the state of the thread, as a dictionary; the running thread's by default.
     """
     if thread is None:
         thread = state.__dict__
-    wanted = thread.get("profiler") is not None or thread.get("dispatch_modes") or thread.get("batching")
+    wanted = thread.get("profiler") is not None or any(map(thread.get, ("dispatch_modes", "batching", "view_replay")))
     flags = thread.get("flags", state.__class__.flags)
     thread["flags"] = flags | INTERCEPT if wanted else flags & ~INTERCEPT
 
@@ -150,7 +150,7 @@ def record(wrapper: Any, kernel: Callable[[], Any], args: tuple[Any, ...]) -> An
 
     Args:
         wrapper: the generated function of an overload.
-        kernel: computes what the operator returns, below autograd.
+        kernel: computes the operator's result, below autograd.
         args: the arguments as in `Call.args`; they may have no values.
     """
     flags = state.flags
@@ -163,6 +163,6 @@ def record(wrapper: Any, kernel: Callable[[], Any], args: tuple[Any, ...]) -> An
 
 
 def take_kernel() -> Callable[[], Any]:
-    """Return the kernel that `record` was given, and restore the flags that it is called with."""
+    """Return the kernel passed to `record`, and restore the flags with which it is called."""
     kernel, state.flags = state.redispatch
     return kernel  # type: ignore[no-any-return]

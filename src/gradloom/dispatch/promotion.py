@@ -5,8 +5,9 @@ Wrappers ask `a.dtype is b.dtype` and come here only if not. Operands count in t
 0-dim tensors, Python numbers. A lower tier widens the result only if its category (bool < integral < floating <
 complex) is higher, and then only to that tier's type; Python numbers mean int64, the default float or complex type.
 
-A half-precision tensor times or over a number (`half_numbers: exact` in native_functions.yaml) is computed in float32
-and rounded once, so that `x * 0.1` does not multiply by float16's 0.09998: the number is a `Wide` operand.
+The product or quotient of a half-precision tensor and a number (`half_numbers: exact` in native_functions.yaml) is
+computed in float32 and rounded once, so that `x * 0.1` does not multiply by float16's 0.09998: the number is a `Wide`
+operand.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..kernels._common.errors import integer_quotient
+from ..kernels._common.layout import as_type
 from ..kernels._common.numbers import Wide, is_half
 from ..types.dtype import (
     BOOL,
@@ -40,7 +43,7 @@ _FLOAT_KINDS = "fcV"
 
 
 def number_type(value) -> dtype:
-    """The dtype that a Python number stands for."""
+    """Return the dtype that a Python number stands for."""
     kind = value.__class__
     if kind is bool:
         return bool_
@@ -60,7 +63,7 @@ def number_type(value) -> dtype:
 
 
 def result_type_of(tensors, scalars=()) -> dtype:
-    """The common dtype of Tensors (None is skipped) and Python numbers."""
+    """Return the common dtype of Tensors (None is skipped) and Python numbers."""
     dims = zeros = numbers = None
     for t in tensors:
         if t is None:
@@ -81,7 +84,7 @@ def result_type_of(tensors, scalars=()) -> dtype:
 
 
 def _combine(high, low):
-    """Add a lower tier: it counts only if its category is higher."""
+    """Add a lower tier, which counts only if its category is higher."""
     if high is None:
         return low
     if low is None or low.category <= high.category:
@@ -92,7 +95,7 @@ def _combine(high, low):
 
 
 def promote(tensors, scalars=()):
-    """The arrays of `tensors`, all in their common dtype; a wrapped number that fits stays a Python number.
+    """Return the arrays of `tensors` in their common dtype; a wrapped number that fits stays a Python number.
 
     Returns:
         A list with an ndarray, a Python number, or None for each tensor.
@@ -105,18 +108,18 @@ def promote(tensors, scalars=()):
             continue
         array = t._array
         if array.dtype is not target:
-            array = array.astype(target)
+            array = as_type(array, target)
         out.append(array)
     return out
 
 
 def promote_exact(tensors, scalars=()):
-    """As `promote`, of two tensors; a number beside half precision as the second stays in float32."""
+    """Promote two tensors like `promote`; a number beside half precision as the second stays in float32."""
     return _exact(tensors, promote(tensors, scalars))
 
 
 def promote_to_float_exact(tensors, scalars=()):
-    """As `promote_to_float`, of two tensors; a number beside half precision as the second stays in float32."""
+    """Promote two tensors like `promote_to_float`; a number beside half precision as the second stays in float32."""
     return _exact(tensors, promote_to_float(tensors, scalars))
 
 
@@ -128,7 +131,7 @@ def _exact(tensors, arrays):
 
 
 def promote_numbers(tensors, scalars=()):
-    """As `promote`, of numbers only.
+    """Promote like `promote`, for numbers only.
 
     Raises RuntimeError if one of the tensors is a bool.
     """
@@ -140,25 +143,36 @@ def promote_numbers(tensors, scalars=()):
     return promote(tensors, scalars)
 
 
+def promote_quotient(tensors, scalars=()):
+    """As `promote`, of a number and the two operands of a quotient.
+
+    Raises RuntimeError if both operands are integers or bools.
+    """
+    if all(t._array.dtype.kind in "iub" for t in tensors[1:]):
+        raise integer_quotient()
+    return promote(tensors, scalars)
+
+
 def promote_to_float(tensors, scalars=()):
-    """As `promote`, with integers and bools made the default floating type."""
+    """Promote like `promote`, and convert integers and bools to the default floating dtype."""
     found = result_type_of(tensors, scalars)
     target = found.numpy if found.category >= FLOATING else default.numpy_float
-    return [None if t is None else t._array.astype(target, copy=False) for t in tensors]
+    arrays = [None if t is None else t._array for t in tensors]
+    return [a if a is None or a.dtype is target else as_type(a, target) for a in arrays]
 
 
 def to_float(array: np.ndarray) -> np.ndarray:
-    """An integer or bool array as the default floating type; others unchanged."""
-    return array if array.dtype.kind in _FLOAT_KINDS else array.astype(default.numpy_float)
+    """Convert an integer or bool array to the default floating dtype; return others unchanged."""
+    return array if array.dtype.kind in _FLOAT_KINDS else as_type(array, default.numpy_float)
 
 
 def to_integer(array: np.ndarray) -> np.ndarray:
-    """A bool array as int64; others unchanged."""
-    return array.astype(np.int64) if array.dtype.kind == "b" else array
+    """Convert a bool array to int64; return others unchanged."""
+    return as_type(array, np.int64) if array.dtype.kind == "b" else array
 
 
 def default_float(result, *arrays: Any):
-    """What NumPy computed in float64 (complex128) from integers alone, in the default floating (complex) type."""
+    """Convert NumPy's float64 (complex128) result for integers to the default floating (complex) dtype."""
     if all(a is None or a.dtype.kind in "iub" for a in arrays):
         kind = result.dtype
         if kind == np.float64 and default.numpy_float != np.float64:
@@ -169,7 +183,7 @@ def default_float(result, *arrays: Any):
 
 
 def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
-    """The dtype that an arithmetic operation on two tensors or numbers gives.
+    """Return the dtype of an arithmetic operation on two tensors or numbers.
 
     Args:
         first, second: Tensor or Python number.

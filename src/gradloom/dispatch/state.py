@@ -1,21 +1,28 @@
-"""Dispatch: what a wrapper must look at before it may take the common path.
+"""Dispatch state: what a wrapper checks before it takes the common path.
 
 Note [Dispatch state]
 PyTorch routes each call through an ordered set of dispatch keys, minus those a thread excludes and plus those it
 includes. Nearly always the answer is "autograd, then the CPU kernel". Here that answer is the number 0: every thread
-has one integer, `state.flags`, whose bits say in what way this call is *not* the common case. A generated wrapper
-reads it once; while it is 0, nothing else is asked.
+has one integer, `state.flags`, with a bit for each departure from the common case. A generated wrapper reads it once;
+if it is 0, the wrapper checks nothing else.
 
     GRAD_OFF      the Autograd key is excluded from recording (no_grad, and while backward runs without create_graph)
     INFERENCE     inference mode: neither history nor version counters nor view metadata
     FORWARD_AD    a forward-mode level is open, so inputs may carry tangents
     SAVED_HOOKS   default pack/unpack hooks are installed for saved tensors
     ANOMALY       anomaly mode: nodes remember where they were made
-    INTERCEPT     a mode or a profiler wants to see every call first; see Note [Interception]
+    INTERCEPT     a mode or a profiler intercepts every call; see Note [Interception]
     AUTOCAST      within autocast for the CPU: operators whose entry has the key `autocast` cast their arguments
     REDISPATCH    the wrapper that runs next records around a given kernel; see Note [Interception]
     GIVEN_RESULT  a wrapper is recording what a given kernel computed, which may be a wrapper subclass
-    GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
+    GRAD_ASKED    enable_grad within inference mode: nothing is recorded, but is_grad_enabled returns True
+
+Note [Interrupts]
+Ctrl-C raises KeyboardInterrupt wherever Python checks for signals: at the start of a function, after a call, and where
+a loop goes back. State that a block changes must be as before when the exception leaves the block. A context manager
+that changes it by plain assignments, after all calls, is safe; others derive from `Whole`, or are generators decorated
+by `whole_context`, which repeat what was interrupted. One place remains, the very start of `__exit__`; `dual_level`,
+which would be unusable afterwards, is then left when the manager is deleted.
 
 Subclasses with `__torch_dispatch__` need no flag: wrappers read `_operand`, and reading that from anything but a plain
 tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
@@ -23,8 +30,15 @@ tensor (a number, a list, a wrapper subclass) raises AttributeError and takes th
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
+from contextlib import _GeneratorContextManager
+from functools import wraps
 from typing import Any
+
+# Whether generated code asserts what gradloom.core.debug_checks lists.
+DEBUG = os.environ.get("GRADLOOM_DEBUG", "0") not in ("", "0")
 
 GRAD_OFF = 1
 INFERENCE = 2
@@ -42,23 +56,23 @@ ENABLED, SUBCLASSES_DISABLED, ALL_DISABLED = range(3)
 
 
 class ThreadState(threading.local):
-    """What is particular to a thread. The class attributes are every thread's initial values."""
+    """State of a thread. The class attributes are the initial values."""
 
     flags = 0
     saved_tensor_hooks = ()  # innermost last: (pack, unpack) pairs
-    saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
+    saved_hooks_disabled: str | None = None  # the message to raise when hooks are installed
     graph_task = None  # the backward pass that this thread is running
     multithreading = True  # see grad_mode.set_multithreading_enabled
     flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags outside the call that it handles
     dispatch_modes: tuple = ()  # dispatch modes, innermost last; see Note [Torch dispatch]
     redispatch: Any = None  # with REDISPATCH: the kernel, and the flags it is called with
-    dispatch_off = False  # whether neither they nor classes override operators
+    dispatch_off = False  # whether neither modes nor classes override operators
     function_modes: tuple = ()  # function modes, innermost last; see Note [Torch functions]
     function_overrides = ENABLED  # what may override public functions
-    autocast: Any = None  # what autocast has been told: amp/settings.py
-    unrecorded = 0  # how many blocks in which nothing is recorded were entered
-    profiler: Any = None  # the Recorder of a profile that is being taken; see Note [Profiling]
-    forward_grad = True  # whether a dual level makes tangents; see _C._set_fwd_grad_enabled
+    autocast: Any = None  # settings of autocast: amp/settings.py
+    unrecorded = 0  # number of nested blocks in which nothing is recorded
+    profiler: Any = None  # the Recorder of the profile in progress; see Note [Profiling]
+    forward_grad = True  # whether operators compute tangents in a dual level; see _C._set_fwd_grad_enabled
     grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy
     view_replay = False  # see _C._set_view_replay_enabled
     batching: tuple = ()  # levels of the vmaps that are running, outermost first
@@ -69,14 +83,14 @@ class ThreadState(threading.local):
         _threads[threading.get_ident()] = self.__dict__
 
 
-_new_threads = [0]  # the flags that a thread begins with
-_threads: dict = {}  # identity of a thread -> its state; identities are used again when threads end
+_new_threads = [0]  # the initial flags of a thread
+_threads: dict = {}  # identity of a thread -> its state; identities are reused when threads end
 state = ThreadState()
 
 
 def each_thread(flag: int, on: bool) -> None:
-    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come. A thread that is
-    within a mode or a backward pass meanwhile may put its former flags back when that ends."""
+    """Set or clear a flag of the whole process in all threads, including future ones. A thread that is inside a mode or
+    a backward pass meanwhile may restore its former flags at the end."""
     for state_of_thread in (*_threads.values(), None):
         flags = _new_threads[0] if state_of_thread is None else state_of_thread["flags"]
         flags = flags | flag if on else flags & ~flag
@@ -84,6 +98,81 @@ def each_thread(flag: int, on: bool) -> None:
             _new_threads[0] = flags
         else:
             state_of_thread["flags"] = flags
+
+
+class Whole:
+    """Base of context managers whose change of state is made as a whole or not at all; see Note [Interrupts].
+
+    Subclasses define `_change`, which calls `_keep` before it changes anything, and `_restore`, which may be called
+    several times. One object may be entered several times at once.
+    """
+
+    __slots__ = ()
+    _kept: tuple[Any, ...] = ()
+
+    def _keep(self, before: Any) -> None:
+        self._kept = (*self._kept, before)  # type: ignore[misc]
+
+    def _change(self) -> Any:
+        raise NotImplementedError
+
+    def _restore(self, before: Any) -> None:
+        raise NotImplementedError
+
+    def _leave(self, outer: tuple[Any, ...]) -> None:
+        if len(self._kept) > len(outer):
+            self._restore(self._kept[-1])
+            self._kept = outer  # type: ignore[misc]
+
+    def _left_by(self, error: BaseException) -> None:
+        """Called after the state is restored, with the exception that leaves the block."""
+
+    def __enter__(self) -> Any:
+        kept = self._kept
+        try:
+            value = self._change()
+        except BaseException:
+            self._leave(kept)
+            raise
+        return value
+
+    def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None) -> Any:
+        kept = self._kept
+        try:
+            self._leave(kept[:-1])
+        except BaseException:
+            self._leave(kept[:-1])
+            raise
+        if error is not None:
+            self._left_by(error)
+
+
+class _WholeGenerator(_GeneratorContextManager):
+    def __enter__(self) -> Any:
+        try:
+            value = super().__enter__()
+        except BaseException:
+            self.gen.close()
+            raise
+        return value
+
+    def __exit__(self, *exception: Any) -> Any:
+        try:
+            value = super().__exit__(*exception)
+        except BaseException:
+            self.gen.close()
+            raise
+        return value
+
+
+def whole_context(function: Any) -> Callable[..., _GeneratorContextManager[Any]]:
+    """Do what contextlib.contextmanager does, and run the generator to its end where an interrupt leaves the block."""
+
+    @wraps(function)
+    def make(*args: Any, **kwargs: Any) -> _GeneratorContextManager[Any]:
+        return _WholeGenerator(function, args, kwargs)
+
+    return make
 
 
 class DisableTorchDispatch:
@@ -109,9 +198,9 @@ def overrides_operators(cls: type) -> bool:
 
 
 class DisabledTorchFunction:
-    """A `__torch_function__` that means "treat me as a plain tensor"; `disabled_torch_function` is the only one.
+    """A `__torch_function__` that means "treat me as a plain tensor"; `disabled_torch_function` is its only instance.
 
-    Called as one, it calls `func` with classes disabled.
+    A call of it calls `func` with classes disabled.
     """
 
     __slots__ = ()

@@ -1,1 +1,1 @@
-"""Derivative helpers that are too long for a YAML line, by family; made of differentiable operators."""
+"""Derivative helpers that are too long for a YAML line, by family; they use differentiable operators only."""

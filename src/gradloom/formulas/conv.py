@@ -1,7 +1,7 @@
 """Derivative helpers of convolutions.
 
-A convolution c(x, w) is linear in each of its arguments. With I(g, w) and W(g, x) for the gradients of x and w that
-`convolution_backward` gives, <g, c(x, w)> = <I(g, w), x> = <W(g, x), w>, from which all higher derivatives follow.
+A convolution c(x, w) is linear in each of its arguments. Let I(g, w) and W(g, x) be the gradients of x and w that
+`convolution_backward` returns. All higher derivatives follow from <g, c(x, w)> = <I(g, w), x> = <W(g, x), w>.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def convolution_jvp(
 def convolution_double_backward(
     ggi, ggw, ggb, grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask
 ):
-    """Gradients of convolution_backward for cotangents of its three results:
-    c(ggI, w) + c(x, ggW) + ggb for g, I(g, ggW) for x, W(g, ggI) for w."""
+    """Return the gradients of convolution_backward for cotangents of its three results: c(ggI, w) + c(x, ggW) + ggb for
+    g, I(g, ggW) for x, W(g, ggI) for w."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     gg = gi = gw = None
     if mask[0]:
@@ -70,7 +70,7 @@ def convolution_backward_jvp(
     groups,
     mask,
 ):
-    """I(g', w) + I(g, w'), W(g', x) + W(g, x') and the sum of g' over all but the channels."""
+    """Return I(g', w) + I(g, w'), W(g', x) + W(g, x'), and the sum of g' over all dimensions except the channels."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     gi = gw = gb = None
     if mask[0]:
@@ -82,3 +82,26 @@ def convolution_backward_jvp(
     if mask[2]:
         gb = _bias_gradient(grad_t)
     return gi, gw, gb
+
+
+def conv_tbc_backward(grad, input, weight, bias, pad):
+    """Return the gradients of conv_tbc's input, weight and bias from that of its result: those of conv1d with
+    the dimensions in another order."""
+    grads = ops.convolution_backward(
+        ops.permute(grad, (1, 2, 0)),
+        ops.permute(input, (1, 2, 0)),
+        ops.permute(weight, (2, 1, 0)),
+        tuple(bias.shape),
+        (1,),
+        (pad,),
+        (1,),
+        False,
+        (0,),
+        1,
+        (True, True, True),
+    )
+    return (
+        ops.contiguous(ops.permute(grads[0], (2, 0, 1))),
+        ops.contiguous(ops.permute(grads[1], (2, 1, 0))),
+        grads[2],
+    )

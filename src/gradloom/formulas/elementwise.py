@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
 
 
 def maybe_multiply(tensor, scalar):
-    """`tensor * scalar`, without the multiplication if the number is 1."""
+    """Return `tensor * scalar`, without multiplying if `scalar` is 1."""
     return tensor if scalar == 1 else ops.mul_Scalar(tensor, scalar)
 
 
@@ -49,21 +50,32 @@ def pow_backward_self(grad, self, exponent):
 
 
 def pow_backward_exponent(grad, base, exponent, result):
-    """d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (there b^p is constant or has no derivative)."""
+    """d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative)."""
     if isinstance(base, ops.Tensor):
-        constant = ops.logical_and(base == 0, _real(exponent) >= 0)
+        constant = ops.logical_and(base == 0, _not_negative(exponent))
+        if result.is_complex() and not base.is_complex():
+            base = base.to(result.dtype)  # a negative number has a logarithm
         return grad * ops.where(constant, 0, result * base.log()).conj()
     if base == 0:
-        return grad * ops.where(_real(exponent) >= 0, 0, result * -math.inf).conj()
-    return grad * (result * _log(base)).conj()
+        return grad * ops.where(_not_negative(exponent), 0, result * -math.inf).conj()
+    return grad * (result * _log(base, exponent)).conj()
 
 
-def _log(number):
-    if isinstance(number, complex) or number < 0:
+def _log(number, power):
+    """Return the logarithm of a number other than 0; of a negative one NaN, unless the power is complex."""
+    if isinstance(number, complex) or power.is_complex():
         import cmath
 
-        return cmath.log(number) if isinstance(number, complex) else math.nan
-    return math.log(number)
+        return cmath.log(number)
+    return math.nan if number < 0 else math.log(number)
+
+
+def _not_negative(exponent):
+    return ops.logical_and(_imaginary(exponent) == 0, _real(exponent) >= 0)
+
+
+def _imaginary(tensor):
+    return ops.imag(tensor) if tensor.is_complex() else ops.zeros_like(tensor)
 
 
 def _real(tensor):
@@ -71,7 +83,7 @@ def _real(tensor):
 
 
 def pow_jvp(self_t, exponent_t, self, exponent, result):
-    """d(x^p) = dx p x^(p - 1) + dp x^p log(x); without dp the logarithm, which may be NaN, does not count."""
+    """d(x^p) = dx p x^(p - 1) + dp x^p log(x); without dp the logarithm is not computed, since it may be NaN."""
     of_self = pow_backward_self(self_t.conj(), self, exponent)
     of_exponent = pow_backward_exponent(exponent_t.conj(), self, exponent, result)
     return (of_self + ops.where(exponent_t == 0, 0, of_exponent)).conj()
@@ -83,7 +95,7 @@ def abs_jvp(self_t, self):
 
 
 def sgn_backward(self, grad, sgn):
-    """The derivative of z / |z| turns with z: (g - Re(g conj(s)) s) / |z|; 0 at 0 and for real numbers."""
+    """The vjp of s = z / |z|, which varies with the angle only: (g - Re(g conj(s)) s) / |z|; 0 at 0 and for reals."""
     if not self.is_complex():
         return ops.zeros_like(grad)
     size = self.abs()
@@ -92,41 +104,46 @@ def sgn_backward(self, grad, sgn):
 
 
 def acosh_backward(grad, self):
-    """d acosh(z)/dz = 1 / sqrt(z^2 - 1), by the factors z + 1 and z - 1 for complex z."""
+    """d acosh(z)/dz = 1 / sqrt(z^2 - 1); for complex z as 1 / (sqrt(z + 1) sqrt(z - 1))."""
     if self.is_complex():
-        return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.sub_Scalar(self, 1, 1).rsqrt()).conj()
+        # self - 1 would keep an imaginary part of -0, which leads to the other root.
+        return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.add_Scalar(self, -1, 1).rsqrt()).conj()
     return grad * ops.sub_Scalar(self * self, 1, 1).rsqrt()
 
 
 def sinc_backward(grad, self):
     """d sinc(x)/dx = (pi x cos(pi x) - sin(pi x)) / (pi x^2), 0 at 0."""
     angle = self * math.pi
-    slope = (angle * angle.cos() - angle.sin()) / (self * self * math.pi)
-    return grad * ops.where(self == 0, 0, slope).conj()
+    square = self * self * math.pi
+    slope = (angle * angle.cos() - angle.sin()) / square
+    return ops.where(square == 0, 0, grad * slope.conj())
 
 
 def logit_slope(grad, self, eps):
-    """d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0."""
+    """d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0. The operator, which has no derivative, has the sign of 0
+    at -0, too."""
+    if not is_differentiated(grad, self):
+        return ops.logit_backward(grad, self, eps)
     low = 0.0 if eps is None else eps
-    inside = ops.logical_and(self >= low, self <= 1 - low)
-    return ops.where(inside, grad / (self * (1 - self)), math.nan if eps is None else 0.0)
+    outside = ops.logical_or(self < low, self > 1 - low)
+    return ops.where(outside, math.nan if eps is None else 0.0, grad / (self * (1 - self)))
 
 
 def mvlgamma_backward(grad, self, p):
-    """The sum of digamma(x - j / 2) over j = 0 ... p - 1."""
-    total = self.digamma()
+    """Return the sum of digamma(x - j / 2) over j = 0 ... p - 1."""
+    total = (self + 0.0).digamma()  # of -0 as of 0
     for j in range(1, p):
         total = total + (self - j / 2).digamma()
     return grad * total
 
 
 def fmax_keeps_first(self, other):
-    """Where fmax returns its first input: it is not less, or the other one is NaN."""
+    """Return where fmax returns its first input: it is not less than the other, or the other is NaN."""
     return ops.logical_or(self >= other, other.isnan())
 
 
 def fmin_keeps_first(self, other):
-    """Where fmin returns its first input: it is not greater, or the other one is NaN."""
+    """Return where fmin returns its first input: it is not greater than the other, or the other is NaN."""
     return ops.logical_or(self <= other, other.isnan())
 
 
@@ -158,7 +175,7 @@ def _bool_array(value):
 
 
 def clamp_backward(grad, self, min, max):
-    """g where the value was within its bounds (tensors, numbers or None), which belong to the interval."""
+    """Return g where the value lies within its bounds (tensors, numbers or None), end points included."""
     inside = _inside(self, min, max)
     return grad if inside is None else ops.where(inside, grad, 0)
 
@@ -171,19 +188,19 @@ def _inside(self, min, max):
 
 
 def clamp_min_backward(grad, self, min, max):
-    """The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not."""
+    """Return the gradient of a lower bound: g where it took effect; the upper bound has precedence."""
     below = self < min
     return ops.where(below if max is None else ops.logical_and(below, min < max), grad, 0)
 
 
 def clamp_max_backward(grad, self, min, max):
-    """The gradient of an upper bound: g where it took effect."""
+    """Return the gradient of an upper bound: g where it took effect."""
     above = self > max
     return ops.where(above if min is None else ops.logical_or(above, max < min), grad, 0)
 
 
 def clamp_jvp(self, self_t, min, min_t, max, max_t):
-    """The tangent of the input or bound that the result is equal to."""
+    """Return the tangent of whichever of input and bounds the result equals."""
     found, value = self_t, self
     if min is not None:
         found = ops.where(value < min, _tangent(min_t, min), found)

@@ -6,27 +6,27 @@ from ..dispatch import _operators as ops
 
 
 def index_backward(grad, sizes, indices):
-    """The gradients added up where each element was taken from."""
+    """Return the gradient of `index`: each gradient added at the element that was read."""
     return ops._index_put_impl_(ops.new_zeros(grad, sizes), indices, grad, True)
 
 
 def index_put_self_backward(grad, indices, accumulate):
-    """The gradient of `index_put` for `self`: all of it, or zeros where something was put."""
+    """Return the gradient of `index_put` for `self`: zero at the positions written to, unless values accumulate."""
     return grad if accumulate else ops.index_put(grad, indices, ops.new_zeros(grad, ()))
 
 
 def index_select_backward(grad, sizes, dim, index):
-    """The gradients added up where each part was taken from."""
+    """Return the gradient of `index_select`: each gradient added at the part that was read."""
     return ops.index_add_(ops.new_zeros(grad, sizes), dim, index, grad)
 
 
 def gather_backward(grad, self, dim, index, sparse_grad):
-    """The gradients added up where each element was taken from; dense ones, as there are no sparse tensors."""
+    """Return the gradient of `gather`: each gradient added at the element that was read; always dense."""
     return ops.scatter_add_(ops.new_zeros(grad, self.shape), dim, index, grad)
 
 
 def index_add_source_backward(grad, dim, index, source, alpha):
-    """The gradient of what `index_add` adds: the parts at the indices, times alpha."""
+    """Return the gradient of the `index_add` source: the parts of the gradient at the indices, times alpha."""
     parts = ops.index_select(grad, dim, index)
     if not source.dim() and parts.dim():
         parts = ops.squeeze(parts, 0)
@@ -34,37 +34,37 @@ def index_add_source_backward(grad, dim, index, source, alpha):
 
 
 def vector_source_backward(grad, dim, index, source):
-    """The gradient of what `index_copy` puts in: the parts at the indices."""
+    """Return the gradient of the `index_copy` source: the parts of the gradient at the indices."""
     parts = ops.index_select(grad, dim, index)
     return parts if source.dim() or not parts.dim() else ops.squeeze(parts, 0)
 
 
 def index_fill_value_backward(grad, dim, index):
-    """The gradient of the value that `index_fill` puts in: the sum over the parts, each counted once."""
+    """Return the gradient of the value of `index_fill`: the sum over the filled parts, each counted once."""
     n = grad.size(dim) if grad.dim() else 1
     places = ops._unique(ops.remainder(index, n), False)[0]
     return ops.sum(ops.index_select(grad, dim, places))
 
 
 def masked_select_backward(grad, self, mask):
-    """The gradient put where each element was selected, zeros elsewhere."""
+    """Return the gradient of `masked_select`: the gradients at the selected elements, zeros elsewhere."""
     from ..functional import broadcast_shapes
 
     return ops.masked_scatter_(ops.new_zeros(grad, broadcast_shapes(self.shape, mask.shape)), mask, grad)
 
 
 def take_backward(grad, self, index):
-    """The gradients added up where each element was taken from."""
+    """Return the gradient of `take`: each gradient added at the element that was read."""
     return ops.put_(ops.new_zeros(grad, self.shape), index, grad, True)
 
 
 def put_self_backward(grad, index, source, accumulate):
-    """The gradient of `put` for `self`: all of it, or zeros where something was put."""
+    """Return the gradient of `put` for `self`: zero at the positions written to, unless values accumulate."""
     return grad if accumulate else ops.put(grad, index, ops.zeros_like(source))
 
 
 def embedding_dense_double_backward(grad, indices, padding_idx):
-    """The adjoint of adding rows up takes them out again; the row of padding_idx takes no part."""
+    """Return the adjoint of the row sums of `embedding_dense_backward`: a look-up without the row padding_idx."""
     out = ops.index_select(grad, 0, ops.reshape(indices, (-1,)))
     out = ops.reshape(out, (*indices.shape, grad.shape[1]))
     if padding_idx >= 0:
@@ -73,14 +73,14 @@ def embedding_dense_double_backward(grad, indices, padding_idx):
 
 
 def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result):
-    """The gradients of `scatter_reduce` for `self` and `src`.
+    """Return the gradients of `scatter_reduce` for `self` and `src`.
 
-    With s the elements of `src` that are sent to an element x of `self`, and y the result there:
+    Let s be the elements of `src` that are reduced into an element x of `self`, and y the result there:
         sum    dy/dx = dy/ds = 1
-        mean   1 / (how many take part)
+        mean   1 / (number of elements reduced)
         prod   the product of all others: y / s, or the product without s where s is the only zero
-        amax, amin   1 / (how many equal y), for those that do
-    Where `self` takes no part, its gradient is zero.
+        amax, amin   1 / (number of elements equal to y) for these elements, 0 for others
+    Where `include_self` excludes `self`, its gradient is zero.
     """
     if reduce == "sum":
         of_self, of_src = grad, ops.gather(grad, dim, index)
@@ -94,12 +94,10 @@ def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, r
     else:
         self_is, src_is = ops.eq(self, result), ops.eq(src, ops.gather(result, dim, index))
         self_is, src_is = ops.type_as(self_is, grad), ops.type_as(src_is, grad)
-        if not include_self:
-            self_is = ops.scatter(self_is, dim, index, 0)
-        count = ops.scatter_add(self_is, dim, index, src_is)
-        share = ops.div(grad, ops.masked_fill(count, ops.eq(count, 0), 1))
+        count = ops.scatter_add(self_is, dim, index, src_is)  # of `self` also where it takes no part, as in PyTorch
+        share = ops.div(grad, count)  # of NaN, which equals nothing, a number over 0
         of_self, of_src = ops.mul(share, self_is), ops.mul(src_is, ops.gather(share, dim, index))
-    if not include_self:  # and where nothing is sent, the element stays
+    if not include_self:  # and where nothing is reduced, the result is `self`
         of_self = ops.scatter(grad, dim, index, 0)
     return of_self, of_src
 
@@ -119,7 +117,7 @@ def _product_backward(grad, self, dim, index, src, include_self, result):
 
 
 def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result):
-    """The tangent of `scatter_reduce`: each tangent times its partial derivative, added up where it is sent to."""
+    """Return the tangent of `scatter_reduce`: the sum of each tangent times its partial derivative."""
     src_p, src_t, ones = _part(src_p, index), _part(src_t, index), ops.ones_like(result)
     of_self, of_src = scatter_reduce_backward(ones, self_p, dim, index, src_p, reduce, include_self, result)
     out = ops.mul(self_t, ops.conj(of_self))
@@ -127,7 +125,7 @@ def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include
 
 
 def _part(source, index):
-    """The part of a source that an index reaches."""
+    """Return the part of a source that an index reaches."""
     for dim, n in enumerate(index.shape):
         if source.size(dim) != n:
             source = ops.narrow(source, dim, 0, n)
@@ -135,19 +133,19 @@ def _part(source, index):
 
 
 def index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result):
-    """The gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape."""
+    """Return the gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape."""
     return scatter_reduce_backward(grad, self, dim, _spread(index, dim, source), source, reduce, include_self, result)
 
 
 def index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result):
-    """The tangent of `index_reduce`, as of `scatter_reduce`."""
+    """Return the tangent of `index_reduce`: see `scatter_reduce_jvp`."""
     return scatter_reduce_jvp(
         self_p, self_t, dim, _spread(index, dim, source_p), source_p, source_t, reduce, include_self, result
     )
 
 
 def _spread(index, dim, source):
-    """A vector of indices in the shape of `source`."""
+    """Expand a vector of indices to the shape of `source`."""
     if not source.dim():
         return ops.reshape(index, ())
     shape = [1] * source.dim()
@@ -172,9 +170,9 @@ def embedding_bag_backward(
     per_sample_weights,
     padding_idx,
 ):
-    """The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means
-    and times their factors; for maxima, for the row that each comes from. Raises NotImplementedError for sparse
-    gradients."""
+    """Return the gradient of the table of `_embedding_bag`. Each row gets the gradient of its bag, divided by the bag's
+    size for means and times its factor; for maxima, only the row that each maximum comes from. Raises
+    NotImplementedError for sparse gradients."""
     if sparse:
         raise NotImplementedError("embedding_bag: gradloom has no sparse tensors; use sparse=False")
     if mode == _MAX:
@@ -183,23 +181,29 @@ def embedding_bag_backward(
     if mode == _MEAN:
         grad = ops.div(grad, ops.unsqueeze(ops.clamp_min(sizes, 1), -1))
     each = ops.index_select(grad, 0, bag_of)
+    indices = _in_bags(indices, bag_of)
     if per_sample_weights is not None:
-        each = ops.mul(each, ops.unsqueeze(per_sample_weights, -1))
+        each = ops.mul(each, ops.unsqueeze(_in_bags(per_sample_weights, bag_of), -1))
     return ops.embedding_dense_backward(each, indices, rows, padding_idx, scale_grad_by_freq)
 
 
+def _in_bags(values, bag_of):
+    """Return the values up to the end of the last bag, which the last offset may set."""
+    return values if values.size(0) == bag_of.size(0) else ops.narrow(values, 0, 0, bag_of.size(0))
+
+
 def embedding_bag_sample_weights_backward(grad, weight, indices, bag_of, mode, padding_idx):
-    """The gradients of the factors: the products of the rows with the gradients of their bags."""
-    each = ops.mul(ops.index_select(grad, 0, bag_of), ops.index_select(weight, 0, indices))
-    out = ops.sum(each, 1)
+    """Return the gradients of the factors: the inner products of the rows and the gradients of their bags."""
+    each = ops.mul(ops.index_select(grad, 0, bag_of), ops.index_select(weight, 0, _in_bags(indices, bag_of)))
+    out = ops.constant_pad_nd(ops.sum(each, 1), (0, indices.size(0) - bag_of.size(0)))
     return out if padding_idx < 0 else ops.masked_fill(out, ops.eq(indices, padding_idx), 0)
 
 
 def embedding_bag_jvp(
     weight_t, factors_t, weight, factors, indices, offsets, mode, include_last_offset, padding_idx, sizes, places
 ):
-    """The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the
-    elements that they come from."""
+    """Return the tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents
+    of the elements that attain them."""
     if mode == _MAX:
         return ops.masked_fill(ops.gather(weight_t, 0, places), ops.unsqueeze(ops.eq(sizes, 0), -1), 0)
     rest = include_last_offset, padding_idx

@@ -13,52 +13,54 @@ For cotangents a, b, c of these, S = sum a gx + sum b gw + sum c gb has the grad
     for w:  sum g P(a)
     for x:  P(N) - r n M(a gx)  with  N = b g - r (a M(h n) + h M(a n))
 
-where N is the gradient for n at fixed r, and the last term what comes through r. Given statistics (batch
-normalisation in evaluation) make P(h) = r h, and r a constant. `Sets` holds the shapes in which this is written
-down once for batches, layers and groups.
+where N is the gradient for n at fixed r, and the last term is the contribution through r. With given statistics (batch
+normalisation in evaluation) P(h) = r h, and r is constant. `Sets` holds the shapes, so that this is written once for
+batches, layers and groups.
 """
 
 from __future__ import annotations
 
-from ..core.tangents import tangent_of
+from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
-from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
 
 
 class Sets:
-    """The layout of tensors in which the sets lie along `dims`.
+    """Layout of tensors in which the sets lie along `dims`.
 
     Attributes:
-        shape: of inputs and gradients; statistics: of mean and r; affine: of w and b, all broadcasting to `shape`.
-        dims: the dimensions of a set; others: those that w and b are summed over.
+        shape, statistics, affine: the shapes of inputs and gradients, of mean and r, and of w and b; the latter
+            broadcast to the first.
+        parameter: the shape of w and b as arguments.
+        dims, others: the dimensions of a set, and those over which the gradients of w and b are summed.
         fixed: whether the statistics are given.
     """
 
-    __slots__ = ("shape", "statistics", "affine", "dims", "others", "fixed")
+    __slots__ = ("shape", "statistics", "affine", "parameter", "dims", "others", "fixed")
 
-    def __init__(self, shape, dims, affine, fixed=False):
+    def __init__(self, shape, dims, affine, parameter, fixed=False):
         self.shape, self.dims, self.affine, self.fixed = tuple(shape), list(dims), tuple(affine), fixed
+        self.parameter = parameter
         self.statistics = tuple([1 if d in self.dims else n for d, n in enumerate(self.shape)])
         self.others = [d for d, n in enumerate(self.affine) if n == 1 and self.shape[d] != 1]
 
     def lay(self, *tensors):
-        """Tensors of the input's size in `shape`; None stays None."""
+        """Reshape tensors of the input's size to `shape`; None stays None."""
         return [None if t is None else ops.reshape(t, self.shape) for t in tensors]
 
     def scale(self, weight):
-        """A parameter in the shape `affine`; None stays None."""
+        """Reshape a parameter to `affine`; None stays None."""
         return None if weight is None else ops.reshape(weight, self.affine)
 
     def mean(self, t):
-        """M(t)."""
+        """Return M(t)."""
         return ops.mean(t, self.dims, True)
 
     def total(self, t, like):
-        """The sum of `t` over what shares an element of a parameter, in the shape of the parameter."""
+        """Sum `t` over the elements that share one element of a parameter; the result has the parameter's shape."""
         return ops.reshape(ops.sum(t, self.others) if self.others else t, like)
 
     def project(self, h, n, r):
-        """P(h) of Note [Standardising]."""
+        """Return P(h) of Note [Standardising]."""
         if self.fixed:
             return r * h
         return r * (h - self.mean(h) - n * self.mean(h * n))
@@ -77,10 +79,10 @@ def _plus(*terms):
 
 
 def _standardized(sets, x, mean, rstd):
-    """n and r. Where they are differentiated further, the statistics are functions of x again, although what was
-    saved of them has no history; eps = 1 / r^2 - variance is a constant."""
+    """Return n and r. Where these are differentiated again, the saved statistics, which have no history, are recomputed
+    as functions of x, with eps = 1 / r^2 - variance as a constant."""
     mean, r = ops.reshape(mean, sets.statistics), ops.reshape(rstd, sets.statistics)
-    if not sets.fixed and _is_differentiated(x):
+    if not sets.fixed and is_differentiated(x):
         mean, r = mean.detach(), r.detach()
         centred = x - mean
         centred = centred - (sets.mean(centred) - sets.mean(centred).detach())
@@ -90,12 +92,8 @@ def _standardized(sets, x, mean, rstd):
     return (x - mean) * r, r
 
 
-def _is_differentiated(x):
-    return x.requires_grad and not state.flags & GRAD_OFF or state.flags & FORWARD_AD and tangent_of(x) is not None
-
-
 def _forward_jvp(sets, x, x_t, weight, weight_t, bias_t, mean, rstd):
-    """The tangent of y: w P(x') + w' n + b'."""
+    """Return the tangent of y: w P(x') + w' n + b'."""
     shape = x.shape
     x, x_t = sets.lay(x, x_t)
     n, r = _standardized(sets, x, mean, rstd)
@@ -105,7 +103,7 @@ def _forward_jvp(sets, x, x_t, weight, weight_t, bias_t, mean, rstd):
 
 
 def _double_backward(sets, grad, x, weight, cotangents, mean, rstd, mask):
-    """The gradients of the backward for g, x and w: see Note [Standardising]."""
+    """Return the gradients of the backward for g, x and w: see Note [Standardising]."""
     shape = x.shape
     grad, x, a = sets.lay(grad, x, cotangents[0])
     w, b, c = sets.scale(weight), sets.scale(cotangents[1]), sets.scale(cotangents[2])
@@ -132,7 +130,7 @@ def _input_gradient(sets, grad, a, b, h, n, r):
 
 
 def _backward_jvp(sets, grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask):
-    """The tangents of gx, gw and gb: derivatives of Note [Standardising]'s backward for g, x and w."""
+    """Return the tangents of gx, gw and gb: derivatives of the backward in Note [Standardising] for g, x and w."""
     shape = x.shape
     grad, grad_t, x, x_t = sets.lay(grad, grad_t, x, x_t)
     w, w_t = sets.scale(weight), sets.scale(weight_t)
@@ -150,7 +148,7 @@ def _backward_jvp(sets, grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask
                 -r * (n_t * sets.mean(h * n) + n * sets.mean(h * n_t)),
             )
         of_x = ops.reshape(ops.zeros_like(x) if of_x is None else of_x, shape)
-    like = _parameter_shape(sets, weight)
+    like = sets.parameter if weight is None else weight.shape
     if mask[1]:
         of_weight = _plus(None if grad_t is None else grad_t * n, None if n_t is None else grad * n_t)
         of_weight = sets.total(ops.zeros_like(x) if of_weight is None else of_weight, like)
@@ -159,32 +157,35 @@ def _backward_jvp(sets, grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask
     return of_x, of_weight, of_bias
 
 
-def _parameter_shape(sets, weight):
-    if weight is not None:
-        return weight.shape
-    first = min([d for d, n in enumerate(sets.affine) if n != 1], default=len(sets.affine) - 1)
-    return sets.affine[first:] if sets.affine[-1] != 1 else [n for n in sets.affine if n != 1] or [1]
-
-
 def _channels(input, training):
     channels = input.shape[1]
     dims = [d for d in range(input.dim()) if d != 1]
-    return Sets(input.shape, dims, (1, channels, *(1,) * (input.dim() - 2)), not training)
+    return Sets(input.shape, dims, (1, channels, *(1,) * (input.dim() - 2)), (channels,), not training)
 
 
 def _statistics(training, eps, running_mean, running_var, mean, rstd):
-    """The mean and r that were used."""
+    """Return the mean and r that the forward pass used."""
     return (mean, rstd) if training else (running_mean, ops.rsqrt(running_var + eps))
 
 
+def batch_norm_reserve_backward(
+    grad, input, weight, running_mean, running_var, save_mean, save_var, update, eps, mask, reserve
+):
+    """Return the gradients of a batch norm, by the operator whose schema fits: `batch_norm_backward` needs a weight."""
+    saved = (running_mean, running_var, save_mean, save_var, update, eps, mask)
+    if weight is None:
+        return ops.native_batch_norm_backward(grad, input, weight, *saved)
+    return ops.batch_norm_backward(grad, input, weight, *saved, reserve)
+
+
 def batch_norm_jvp(x, x_t, weight, weight_t, bias_t, running_mean, running_var, mean, rstd, training, eps):
-    """The tangent of native_batch_norm."""
+    """Return the tangent of native_batch_norm."""
     used = _statistics(training, eps, running_mean, running_var, mean, rstd)
     return _forward_jvp(_channels(x, training), x, x_t, weight, weight_t, bias_t, *used)
 
 
 def batch_norm_double_backward(grads, grad_out, x, weight, running_mean, running_var, mean, rstd, training, eps, mask):
-    """The gradients of native_batch_norm_backward for grad_out, input and weight."""
+    """Return the gradients of native_batch_norm_backward for grad_out, input and weight."""
     used = _statistics(training, eps, running_mean, running_var, mean, rstd)
     return _double_backward(_channels(x, training), grad_out, x, weight, grads, *used, mask)
 
@@ -192,41 +193,41 @@ def batch_norm_double_backward(grads, grad_out, x, weight, running_mean, running
 def batch_norm_backward_jvp(
     grad, grad_t, x, x_t, weight, weight_t, running_mean, running_var, mean, rstd, training, eps, mask
 ):
-    """The tangents of native_batch_norm_backward."""
+    """Return the tangents of native_batch_norm_backward."""
     used = _statistics(training, eps, running_mean, running_var, mean, rstd)
     return _backward_jvp(_channels(x, training), grad, grad_t, x, x_t, weight, weight_t, *used, mask)
 
 
 def _last(input, normalized_shape):
     outer = input.dim() - len(normalized_shape)
-    return Sets(input.shape, range(outer, input.dim()), (*(1,) * outer, *normalized_shape))
+    return Sets(input.shape, range(outer, input.dim()), (*(1,) * outer, *normalized_shape), normalized_shape)
 
 
 def layer_norm_jvp(x, x_t, weight, weight_t, bias_t, mean, rstd, normalized_shape):
-    """The tangent of native_layer_norm."""
+    """Return the tangent of native_layer_norm."""
     return _forward_jvp(_last(x, normalized_shape), x, x_t, weight, weight_t, bias_t, mean, rstd)
 
 
 def layer_norm_double_backward(grads, grad_out, x, weight, mean, rstd, normalized_shape, mask):
-    """The gradients of native_layer_norm_backward for grad_out, input and weight."""
+    """Return the gradients of native_layer_norm_backward for grad_out, input and weight."""
     return _double_backward(_last(x, normalized_shape), grad_out, x, weight, grads, mean, rstd, mask)
 
 
 def layer_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, normalized_shape, mask):
-    """The tangents of native_layer_norm_backward."""
+    """Return the tangents of native_layer_norm_backward."""
     return _backward_jvp(_last(x, normalized_shape), grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask)
 
 
 def _groups(N, C, HxW, group):
-    return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1))
+    return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1), (C,))
 
 
 def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps, mask):
-    """The gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
+    """Return the gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
 
-    The means and deviations, which only direct callers of the operator see, have the gradients
-    1 / count for the mean and -r^2 n / count for r. The derivatives of the backward are those of Note
-    [Standardising], in which the statistics are functions of the input, so it gets these without history.
+    Only direct callers of the operator see the means and deviations. Their gradients are 1 / count for the mean and
+    -r^2 n / count for r. The derivatives of the backward treat the statistics as functions of the input (Note
+    [Standardising]), so it gets them without history.
     """
     found = [None, None, None]
     if grads[0] is not None:
@@ -242,7 +243,7 @@ def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps,
 
 
 def group_norm_jvp(x, x_t, weight, weight_t, bias_t, mean, rstd, group):
-    """The tangent of native_group_norm's result."""
+    """Return the tangent of native_group_norm's result."""
     return _forward_jvp(_groups_of(x, group), x, x_t, weight, weight_t, bias_t, mean, rstd)
 
 
@@ -254,23 +255,48 @@ def _groups_of(x, group):
 
 
 def group_norm_mean_jvp(x_t, group):
-    """The tangent of the means: M(x')."""
+    """Return the tangent of the means: M(x')."""
     sets = _groups_of(x_t, group)
     return ops.reshape(sets.mean(ops.reshape(x_t, sets.shape)), sets.statistics[:2])
 
 
 def group_norm_deviation_jvp(x, x_t, mean, rstd, group):
-    """The tangent of the inverse deviations: -r^2 M(n x')."""
+    """Return the tangent of the inverse deviations: -r^2 M(n x')."""
     sets = _groups_of(x, group)
     n, r = _standardized(sets, ops.reshape(x, sets.shape), mean, rstd)
     return ops.reshape(-r * r * sets.mean(n * ops.reshape(x_t, sets.shape)), sets.statistics[:2])
 
 
 def group_norm_double_backward(grads, grad_out, x, weight, mean, rstd, N, C, HxW, group, mask):
-    """The gradients of native_group_norm_backward for grad_out, input and weight."""
+    """Return the gradients of native_group_norm_backward for grad_out, input and weight."""
     return _double_backward(_groups(N, C, HxW, group), grad_out, x, weight, grads, mean, rstd, mask)
 
 
 def group_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, N, C, HxW, group, mask):
-    """The tangents of native_group_norm_backward."""
+    """Return the tangents of native_group_norm_backward."""
     return _backward_jvp(_groups(N, C, HxW, group), grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask)
+
+
+def _norms(v, norms, dim):
+    """Return |v| over all dimensions but `dim`, as a function of v where it is differentiated again, since the saved
+    norms have no history; and those dimensions."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    return (ops.sqrt(ops.sum(v * v, others, True)) if is_differentiated(v) else norms), others
+
+
+def weight_norm_backward(grad, grad_norms, v, g, norms, dim):
+    """Return the gradients of w = g v / n and n = |v|: with s = sum(grad v) over all dimensions but `dim`,
+    (g / n) (grad - v s / n^2) + grad_norms v / n for v, and s / n for g."""
+    norms, others = _norms(v, norms, dim)
+    of_norms = 0 if grad_norms is None else grad_norms * v / norms
+    if grad is None:
+        return of_norms, None
+    s = ops.sum(grad * v, others, True)
+    return g / norms * (grad - v * (s / (norms * norms))) + of_norms, s / norms
+
+
+def weight_norm_jvp(v, v_t, g, g_t, norms, dim):
+    """Return the tangents of w = g v / n and n = |v|: (g v' + g' v) / n - g v n' / n^2, and n' = sum(v v') / n."""
+    norms, others = _norms(v, norms, dim)
+    of_norms = ops.sum(v * v_t, others, True) / norms
+    return (g * v_t + g_t * v) / norms - g * v * (of_norms / (norms * norms)), of_norms

@@ -1,7 +1,7 @@
 """Derivative helpers of reductions.
 
-Where a result is a real function of a slice of the input, its tangent is the product of its gradient and the input's
-tangent: d result = sum Re(conj(gradient) * tangent); the *_jvp helpers use this.
+If a result is a real function of a slice of the input, its tangent is the inner product of its gradient and the input's
+tangent: d result = sum Re(conj(gradient) * tangent). The *_jvp helpers use this.
 
 Note [Recurrences]
 Derivatives of running products and running logsumexps are recurrences y[k] = term[k] + factor[k] * y[k - 1], which
@@ -18,7 +18,7 @@ from ..dispatch.state import GRAD_OFF, state
 
 
 def _wrapped(dim, ndim):
-    """The reduced dimensions counted from the front, in rising order: all for None and ()."""
+    """Return the reduced dimensions, counted from the front and sorted: all for None and ()."""
     if dim is None or dim == ():
         return list(range(ndim))
     if dim.__class__ is int:
@@ -27,7 +27,7 @@ def _wrapped(dim, ndim):
 
 
 def _restored(reduced, dim, keepdim, ndim):
-    """A result with its reduced dimensions back, of size one; as it is, if all were reduced: it broadcasts."""
+    """Restore the reduced dimensions of a result with size 1, unless all were reduced and it broadcasts."""
     if keepdim or not ndim or dim is None or dim == ():
         return reduced
     for d in _wrapped(dim, ndim):
@@ -36,7 +36,7 @@ def _restored(reduced, dim, keepdim, ndim):
 
 
 def _count(sizes, dim):
-    """The number of elements that are reduced to one."""
+    """Return the number of elements in one reduction."""
     found = 1
     if sizes:
         for d in _wrapped(dim, len(sizes)):
@@ -49,13 +49,13 @@ def _real(tensor):
 
 
 def _dot(gradient, tangent, dim, keepdim):
-    """sum Re(conj(gradient) * tangent) over the reduced dimensions."""
+    """Return sum Re(conj(gradient) * tangent) over the reduced dimensions."""
     product = _real(gradient.conj() * tangent)
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
 
 def _recurrence(factor, term, dim):
-    """y with y[k] = term[k] + factor[k] * y[k - 1] along `dim`, for tensors of one shape; factor[0] is not used."""
+    """Return y with y[k] = term[k] + factor[k] * y[k - 1] along `dim`, for equal shapes; factor[0] is not used."""
     n, step = term.size(dim), 1
     while step < n:
         rest = n - step
@@ -69,18 +69,18 @@ def _recurrence(factor, term, dim):
 
 
 def _reversed_recurrence(factor, term, dim):
-    """y with y[k] = term[k] + factor[k] * y[k + 1] along `dim`; the last factor is not used."""
+    """Return y with y[k] = term[k] + factor[k] * y[k + 1] along `dim`; the last factor is not used."""
     return ops.flip(_recurrence(ops.flip(factor, (dim,)), ops.flip(term, (dim,)), dim), (dim,))
 
 
 def _padded(x, dim, value, front):
-    """`x` with one more element, the number `value`, in front or at the end of `dim`."""
+    """Pad `x` by one element, the number `value`, at the front or the end of `dim`."""
     edge = ops.full_like(ops.narrow(x, dim, 0, 1), value)
     return ops.cat((edge, x) if front else (x, edge), dim)
 
 
 def sum_backward(grad, sizes, dim, keepdim):
-    """The gradient of a sum: itself, expanded over the summed dimensions without being copied."""
+    """Return the gradient of a sum: `grad` expanded over the summed dimensions, as a view."""
     ndim = len(sizes)
     if not keepdim and ndim and _wrapped(dim, ndim) != list(range(ndim - grad.dim())):
         grad = _restored(grad, dim, keepdim, ndim)
@@ -88,28 +88,31 @@ def sum_backward(grad, sizes, dim, keepdim):
 
 
 def mean_backward(grad, sizes, dim, numel, keepdim):
-    """The gradient of a mean: that of the sum, divided by the number of elements, in memory of its own."""
+    """Return the gradient of a mean: that of the sum divided by the number of elements, in new memory."""
     number = numel if dim is None or dim == () else _count(sizes, dim)
     return ops.div_Scalar(sum_backward(grad, sizes, dim, keepdim), number)
 
 
 def nansum_backward(grad, self, dim, keepdim):
-    """The gradient of a sum, and zero where the input is NaN."""
+    """Return the gradient of a sum, zero where the input is NaN."""
     return sum_backward(grad, self.shape, dim, keepdim) * ops.logical_not(self.isnan())
 
 
 def trace_backward(grad, sizes):
-    """The gradient of a trace: a diagonal matrix."""
-    return ops.eye(sizes[0], sizes[1], dtype=grad.dtype) * grad
+    """Return the gradient of a trace: a diagonal matrix."""
+    return ops.where(ops.eye(sizes[0], sizes[1], dtype=grad.dtype) != 0, grad, 0)
 
 
 def prod_backward(grad, self, result, dim=None, keepdim=False):
-    """d(prod x)/dx_k = prod over j != k of x_j. That is result / x_k while nothing is zero; else it is made of the
-    products before and after k, which stays right in higher derivatives."""
+    """d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product
+    of the elements before k and those after k, whose higher derivatives are right, too."""
     if not self.dim():
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
-    if (result == 0).any():
+    zeros = self == 0
+    if zeros.any():
+        if dim is None and zeros.sum() > 1 and not self.isfinite().all():
+            return ops.zeros_like(self)  # also where a zero meets an infinity
         return grad * _products_of_others(self, dim).conj()
     return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
 
@@ -118,7 +121,7 @@ def prod_jvp(self, self_t, result, dim=None, keepdim=False):
     """d(prod x) = sum over k of dx_k * prod over j != k of x_j."""
     if not self.dim():
         return self_t
-    if (result == 0).any():
+    if (self == 0).any():
         others = _products_of_others(self, dim)
     else:
         others = _restored(result, dim, keepdim, self.dim()) / self
@@ -134,7 +137,7 @@ def _products_of_others(x, dim):
 
 
 def _products_before(x, dim):
-    """For each k the product of the elements before it: 1 for the first."""
+    """Return for each k the product of the elements before it: 1 for the first."""
     n = x.size(dim)
     if n < 2:
         return ops.ones_like(x)
@@ -145,10 +148,11 @@ def var_backward(grad, self, dim, correction, keepdim):
     """d var/dx = 2 (x - mean) / (n - correction)."""
     free = _count(self.shape, dim) - (1 if correction is None else correction)
     grad = _restored(grad, dim, keepdim, self.dim())
-    spread = self - _mean(self, dim)
+    mean = _mean(self, dim)
     if free <= 0:
-        return grad * ops.where(spread == 0, float("nan"), inf)
-    return ops.mul_Scalar(grad, 2.0 / free) * spread
+        nan = ops.full((), float("nan"), dtype=_real(self).dtype)
+        return grad * ops.where(self == mean, nan, inf)
+    return ops.mul_Scalar(grad, 2.0 / free) * (self - mean)
 
 
 def _mean(x, dim):
@@ -164,22 +168,22 @@ def var_jvp(self, self_t, dim, correction, keepdim):
 
 
 def std_backward(result, grad, self, dim, correction, keepdim):
-    """d std = d var / (2 std), and zero where the deviation is."""
+    """d std = d var / (2 std); zero where std is zero."""
     return var_backward(_of_root(grad, result), self, dim, correction, keepdim)
 
 
 def std_jvp(self, self_t, result, dim, correction, keepdim):
-    """d std = d var / (2 std), and zero where the deviation is."""
+    """d std = d var / (2 std); zero where std is zero."""
     return _of_root(var_jvp(self, self_t, dim, correction, keepdim), result)
 
 
 def _of_root(change, root):
-    """The change of a square root for a change of its square: change / (2 root), zero where the root is."""
+    """Return the differential of a square root from that of its square: change / (2 root), zero at zero."""
     return ops.masked_fill(change / ops.mul_Scalar(root, 2), root == 0, 0)
 
 
 def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
-    """The gradient of the variance and that of the mean, where they are defined."""
+    """Return the sum of the gradients of the variance and of the mean, for those that are defined."""
     return _added(
         None if grad_var is None else var_backward(grad_var, self, dim, correction, keepdim),
         None if grad_mean is None else mean_backward(grad_mean, self.shape, dim, self.numel(), keepdim),
@@ -187,7 +191,7 @@ def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
 
 
 def std_mean_backward(grad_std, grad_mean, self, std, dim, correction, keepdim):
-    """The gradient of the standard deviation and that of the mean, where they are defined."""
+    """Return the sum of the gradients of the standard deviation and of the mean, for those that are defined."""
     return var_mean_backward(
         None if grad_std is None else _of_root(grad_std, std), grad_mean, self, dim, correction, keepdim
     )
@@ -198,28 +202,28 @@ def _added(first, second):
 
 
 def amaxmin_backward(grad, self, result, dim, keepdim):
-    """The gradient, distributed evenly among all elements that equal the extremum."""
+    """Distribute the gradient evenly among all elements that equal the extremum."""
     grad, result = (_restored(x, dim, keepdim, self.dim()) for x in (grad, result))
     mask = self == result
     return grad / (ops.sum(mask, dim, True) if mask.dim() else mask) * mask
 
 
 def amaxmin_jvp(self, self_t, result, dim, keepdim):
-    """The mean of the tangents of all elements that equal the extremum."""
+    """Return the mean of the tangents of all elements that equal the extremum."""
     shares = _shares(self, _restored(result, dim, keepdim, self.dim()), dim)
     product = shares * self_t
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
 
 def _shares(self, extremum, dim):
-    """1 / n for each of the n elements of a slice that equal its extremum, 0 for the others."""
+    """Return 1 / n for each of the n elements of a slice that equal its extremum, 0 for the others."""
     mask = self == extremum
     n = ops.sum(mask, dim, True) if mask.dim() else mask
     return mask.to(self.dtype) / n
 
 
 def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
-    """The gradients of both extrema, where they are defined."""
+    """Return the sum of the gradients of both extrema, for those that are defined."""
     return _added(
         None if grad_min is None else amaxmin_backward(grad_min, self, min, dim, keepdim),
         None if grad_max is None else amaxmin_backward(grad_max, self, max, dim, keepdim),
@@ -227,7 +231,7 @@ def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
 
 
 def selected_backward(grad, dim, indices, sizes, keepdim):
-    """The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded."""
+    """Return the gradient of elements selected along a dimension, at their positions; by `scatter` if recorded."""
     if state.flags & GRAD_OFF:
         return ops.value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim)
     if not keepdim and sizes:
@@ -236,13 +240,13 @@ def selected_backward(grad, dim, indices, sizes, keepdim):
 
 
 def evenly_distribute_backward(grad, self, value):
-    """The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN)."""
+    """Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN)."""
     mask = _equal_or_nan(self, value)
     return ops.masked_fill_(ops.zeros_like(mask, dtype=grad.dtype), mask, grad / mask.sum())
 
 
 def evenly_read_jvp(self_t, self, value):
-    """The mean of the tangents of all elements that equal the value chosen from them."""
+    """Return the mean of the tangents of all elements that equal the selected value."""
     mask = _equal_or_nan(self, value)
     return ops.where(mask, self_t, 0).sum() / mask.sum()
 
@@ -252,17 +256,16 @@ def _equal_or_nan(self, value):
 
 
 def gather_with_keepdimed_indices(self, dim, indices, keepdim):
-    """The elements that a selection along a dimension took, in the shape of its result."""
+    """Return the elements at a selection's indices along a dimension, in the shape of its result."""
     if keepdim or not self.dim():
         return ops.gather(self, dim, indices)
     return ops.squeeze(ops.gather(self, dim, ops.unsqueeze(indices, dim)), dim)
 
 
 def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
-    """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
-
-    None for p = 0: that norm is constant almost everywhere. The subgradient 0 is taken where the norm is zero, and the
-    even distribution among the elements of greatest (least) magnitude for p = inf (-inf).
+    """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), with sign(x) = x / |x| for complex numbers. Returns None for
+    p = 0, whose norm is constant almost everywhere. The subgradient is 0 where the norm is zero; for p = inf (-inf) the
+    gradient is distributed evenly among the elements of greatest (least) magnitude.
     """
     if p is None:
         p = 2
@@ -280,7 +283,7 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         return self.sgn() * (grad / n * mask)
     size = self.abs()
     if p < 2:
-        # |x| ** (p - 2) would be infinite at zero. There the sign is zero, and stays zero in higher derivatives.
+        # |x| ** (p - 2) would be infinite at zero. The sign is zero there, also in higher derivatives.
         zero = self == 0
         power = ops.where(zero, 0, ops.where(zero, 1, size) ** (p - 1))
         none, size = norm == 0, ops.where(norm == 0, 1, norm)
@@ -298,10 +301,11 @@ def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
 
 
 def renorm_backward(grad, self, p, dim, maxnorm):
-    """y = s(|x|) x with s(n) = maxnorm / n above maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx."""
+    """With y = s(|x|) x and s(n) = maxnorm / n for n > maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx."""
     others, norm, scale, slope = _renorm_parts(self, p, dim, maxnorm)
     along = ops.sum(_real(grad * self.conj()), others, True)
-    return grad * scale + norm_backward(along * slope, self, p, norm, others, True)
+    scaled = grad * scale + norm_backward(along * slope, self, p, norm, others, True)
+    return ops.where(norm > maxnorm, scaled, grad)
 
 
 def renorm_jvp(self, self_t, p, dim, maxnorm):
@@ -311,7 +315,7 @@ def renorm_jvp(self, self_t, p, dim, maxnorm):
 
 
 def _renorm_parts(self, p, dim, maxnorm):
-    """(the other dimensions, the norms over them, s, s')."""
+    """Return (the other dimensions, the norms over them, s, s')."""
     others = tuple([d for d in range(self.dim()) if d != dim % self.dim()])
     norm = ops.linalg_vector_norm(self, p, others, True)
     inverse = 1 / (norm + 1e-7)
@@ -320,7 +324,7 @@ def _renorm_parts(self, p, dim, maxnorm):
 
 
 def cdist_backward(grad, x1, x2, p, result):
-    """The gradient of the distances between rows with respect to `x1`: that of the norm of the differences."""
+    """Return the gradient of the distances between rows for `x1`: that of the norm of the differences."""
     if p == 0:
         return ops.zeros_like(x1)
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
@@ -330,16 +334,39 @@ def cdist_backward(grad, x1, x2, p, result):
 
 
 def euclidean_dist_backward(grad, x1, x2, result):
-    """sum_j w_ij (a_i - b_j) with w = grad / result, as a_i sum_j w_ij - (w b)_i: without making all differences."""
+    """sum_j w_ij (a_i - b_j) with w = grad / result, as a_i sum_j w_ij - (w b)_i, without all the differences."""
     weight = ops.where(result == 0, 0, grad / result)
     return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
 
 
 def cdist_jvp(x1, x1_t, x2, x2_t, p, result):
-    """The tangent of the norm of all differences."""
+    """Return the tangent of the norm of all differences."""
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
     tangent = ops.unsqueeze(x1_t, -2) - ops.unsqueeze(x2_t, -3)
     return norm_jvp(difference, tangent, p, result, (-1,), False)
+
+
+def _pair_differences(self):
+    """Return the indices i and j of all pairs of rows i < j, and the differences of the rows."""
+    first, second = ops.unbind(ops.triu_indices(self.size(0), self.size(0), 1), 0)
+    return first, second, ops.index_select(self, 0, first) - ops.index_select(self, 0, second)
+
+
+def pdist_backward(grad, self, p, result):
+    """Return the gradient of the distances of all pairs of rows: that of the norm of x_i - x_j, added to row i and
+    subtracted from row j."""
+    if p == 0:
+        return ops.zeros_like(self)
+    first, second, difference = _pair_differences(self)
+    each = norm_backward(grad, difference, p, result, (-1,), False)
+    return ops.index_add(ops.index_add(ops.zeros_like(self), 0, first, each), 0, second, -each)
+
+
+def pdist_jvp(self, self_t, p, result):
+    """Return the tangent of the norm of all differences x_i - x_j."""
+    if p == 0:
+        return ops.zeros_like(result)
+    return norm_jvp(_pair_differences(self)[2], _pair_differences(self_t)[2], p, result, (-1,), False)
 
 
 def logsumexp_backward(grad, self, result, dim, keepdim):
@@ -355,7 +382,7 @@ def logsumexp_jvp(self, self_t, result, dim, keepdim):
 
 
 def cumsum_backward(grad, dim):
-    """The sums of the gradients from each element on."""
+    """Return the sums of the gradients from each element on."""
     if not grad.dim() or grad.size(dim) < 2:
         return grad
     return ops.flip(ops.cumsum(ops.flip(grad, (dim,)), dim), (dim,))
@@ -364,7 +391,7 @@ def cumsum_backward(grad, dim):
 def cumprod_backward(grad, self, dim, result):
     """dx_k = sum over i >= k of g_i * prod over j <= i, j != k of x_j.
 
-    While nothing is zero that is the sum of g_i result_i from k on, divided by x_k. Else it is the product of the
+    Without zeros in x this is the sum of g_i result_i from k on, divided by x_k. With zeros it is the product of the
     elements before k times r_k, where r_k = g_k + x_(k+1) r_(k+1).
     """
     if _is_single(self, dim):
@@ -377,7 +404,7 @@ def cumprod_backward(grad, self, dim, result):
 
 
 def _is_single(x, dim):
-    """Return whether a running result is its input."""
+    """Return whether a running result equals its input."""
     return not x.dim() or not x.numel() or x.size(dim) == 1
 
 
@@ -390,7 +417,7 @@ def cumprod_jvp(self_t, self, dim, result):
 
 
 def cummaxmin_backward(grad, self, indices, dim):
-    """The gradients, added up at the elements that the results were taken from."""
+    """Add each gradient at the element that its result was taken from."""
     if not self.numel():
         return ops.zeros_like(self)
     return ops.scatter_add(ops.zeros_like(self), dim, indices, grad)
@@ -398,7 +425,7 @@ def cummaxmin_backward(grad, self, indices, dim):
 
 def logcumsumexp_backward(grad, self, result, dim):
     """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
-    Every exponent is negative, since y rises."""
+    No exponent is positive, since y increases."""
     if _is_single(self, dim):
         return grad
     decay = _padded(_decay(result, dim), dim, 0, front=False).conj()
@@ -414,12 +441,12 @@ def logcumsumexp_jvp(self, self_t, result, dim):
 
 
 def _decay(result, dim):
-    """exp(y_k - y_(k+1)), one less than there are elements."""
+    """Return exp(y_k - y_(k+1)), one element less than y."""
     n = result.size(dim) - 1
     return _exp_of_difference(ops.narrow(result, dim, 0, n), ops.narrow(result, dim, 1, n))
 
 
 def _exp_of_difference(a, b):
-    """exp(a - b), and 1 where both are the same infinity."""
+    """Return exp(a - b), and 1 where both are the same infinity."""
     same = ops.logical_and(a == b, ops.isinf(a))
     return ops.where(same, 0, a - b).exp()

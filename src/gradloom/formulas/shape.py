@@ -7,19 +7,19 @@ from ..dispatch import _operators as ops
 
 
 def to_copy_backward(grad, dtype):
-    """The gradient of a conversion: converted back; of a real input, the real part."""
+    """Convert the gradient back to the input's dtype; a real input gets the real part."""
     return ops._to_copy(_of_type(grad, dtype), dtype=dtype)
 
 
 def _of_type(grad, dtype):
-    """A gradient for an input of that dtype: of a complex one, only the real part reaches a real input."""
+    """Return a gradient for an input of that dtype: the real part of a complex gradient for a real input."""
     if grad.is_complex() and not dtype.is_complex:
         return ops.real(grad)
     return grad
 
 
 def permute_backward(grad, dims):
-    """The gradient of a permutation: permuted by its inverse."""
+    """Return the gradient of a permutation: `grad` permuted by the inverse."""
     inverse = [0] * len(dims)
     for i, d in enumerate(dims):
         inverse[d] = i
@@ -27,11 +27,11 @@ def permute_backward(grad, dims):
 
 
 def unsqueeze_to(grad, sizes, dims=None):
-    """The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+    """Return the gradient of `squeeze`: `grad` with the dimensions of size 1 restored.
 
     Args:
         sizes: the input's shape.
-        dims: the dimension or dimensions that were asked for; None for all.
+        dims: the squeezed dimension or dimensions; None for all.
     """
     ndim = len(sizes)
     if dims is None:
@@ -47,32 +47,32 @@ def unsqueeze_to(grad, sizes, dims=None):
 
 
 def slice_backward_of(grad, sizes, dim, start, end, step):
-    """The gradient of `slice`, whose missing bounds are the ends of the dimension."""
+    """Return the gradient of `slice`; missing bounds are the ends of the dimension."""
     return ops.slice_backward(grad, sizes, dim, 0 if start is None else start, sizes[dim] if end is None else end, step)
 
 
 def narrow_backward(grad, sizes, dim, start, length):
-    """The gradient of `narrow_copy`: zeros around it."""
+    """Return the gradient of `narrow_copy`: `grad` padded with zeros."""
     if start < 0:
         start += sizes[dim]
     return ops.slice_backward(grad, sizes, dim, start, start + length, 1)
 
 
 def unbind_backward(grads, dim):
-    """The gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined."""
+    """Return the gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined."""
     known = next(g for g in grads if g is not None)
     return ops.stack([ops.new_zeros(known, known.shape) if g is None else g for g in grads], dim)
 
 
 def split_backward(grads, sizes, split_size, dim):
-    """The gradient of `split`: the parts' gradients put together."""
+    """Return the gradient of `split`: the gradients of the parts, concatenated."""
     total = sizes[dim]
     lengths = [min(split_size, total - i) for i in range(0, max(total, 1), split_size or 1)]
     return split_with_sizes_backward(grads, sizes, lengths, dim)
 
 
 def split_with_sizes_backward(grads, sizes, split_sizes, dim):
-    """The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined."""
+    """Return the gradient of `split_with_sizes`: those of the parts, concatenated; zeros where one is undefined."""
     known = next(g for g in grads if g is not None)
     dim %= len(sizes)
     parts = [
@@ -83,7 +83,7 @@ def split_with_sizes_backward(grads, sizes, split_sizes, dim):
 
 
 def cat_backward(grad, shapes, dtypes, dim):
-    """The gradients of `cat`: slices of the result's gradient; empty 1-d inputs have none of it."""
+    """Return the gradients of `cat`: slices of the result's gradient; empty 1-d inputs get an empty one."""
     dim %= grad.dim()
     out, start = [], 0
     for shape, dtype in zip(shapes, dtypes, strict=True):
@@ -96,12 +96,12 @@ def cat_backward(grad, shapes, dtypes, dim):
 
 
 def stack_backward(grad, dim, dtypes):
-    """The gradients of `stack`: the parts along the new dimension."""
+    """Return the gradients of `stack`: the parts along the new dimension."""
     return tuple([_of_type(ops.select(grad, dim, i), dtype) for i, dtype in enumerate(dtypes)])
 
 
 def block_diag_backward(grad, shapes, dtypes):
-    """The gradients of `block_diag`: the blocks on the diagonal."""
+    """Return the gradients of `block_diag`: the blocks of the gradient on the diagonal."""
     out, row, column = [], 0, 0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         rows = shape[0] if len(shape) == 2 else 1
@@ -113,7 +113,7 @@ def block_diag_backward(grad, shapes, dtypes):
 
 
 def repeat_backward(grad, repeats, sizes):
-    """The gradient of `repeat`: the sum over the repetitions."""
+    """Return the gradient of `repeat`: the sum over the repetitions."""
     if 0 in repeats:
         return ops.new_zeros(grad, sizes)
     lead = len(repeats) - len(sizes)
@@ -128,23 +128,23 @@ def repeat_backward(grad, repeats, sizes):
 
 
 def roll_backward(grad, shifts, dims):
-    """The gradient of `roll`: rolled back."""
+    """Return the gradient of `roll`: `grad` rolled back."""
     return ops.roll(grad, [-s for s in shifts], dims)
 
 
 # Note [Strided derivatives]
-# as_strided reads memory, whatever tensor the elements belong to. Its derivatives therefore imitate memory: a flat
-# tensor that covers the elements of the input and of the view, into which values are put with the one geometry and from
-# which they are read with the other. Where several elements of the view read one place, gradients add up there; where
-# several elements of the input are one place, each gets an equal share of what arrived.
+# as_strided reads memory, regardless of which elements belong to the tensor. Its derivatives therefore model memory as
+# a flat tensor that covers the elements of the input and of the view: values are written with one geometry and read
+# with the other. Where several elements of the view share a place, their gradients add up there; where several elements
+# of the input share a place, each gets an equal share of its gradient.
 
 
 def as_strided_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
-    """The gradient of `as_strided`. See Note [Strided derivatives].
+    """Return the gradient of `as_strided`. See Note [Strided derivatives].
 
     Args:
-        sizes, strides, offset: of the input.
-        view_sizes, view_strides, view_offset: the arguments; an offset of None is the input's.
+        sizes, strides, offset: geometry of the input.
+        view_sizes, view_strides, view_offset: geometry of the view; an offset of None is the input's.
     """
     view_offset = offset if view_offset is None else view_offset
     if 0 in sizes or 0 in view_sizes:
@@ -165,7 +165,7 @@ def as_strided_backward(grad, sizes, strides, offset, view_sizes, view_strides, 
 
 
 def as_strided_tangent(tangent, primal, view_sizes, view_strides, view_offset):
-    """The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is."""
+    """Return the tangent of `as_strided`: a view of the tangent's memory, which is laid out like the primal's."""
     offset, strides = primal.storage_offset(), primal.stride()
     if tangent.stride() == strides and tangent.storage_offset() == offset:
         return ops.as_strided(tangent, view_sizes, view_strides, view_offset)
@@ -176,13 +176,13 @@ def as_strided_tangent(tangent, primal, view_sizes, view_strides, view_offset):
 
 
 def as_strided_scatter_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
-    """The gradient of `as_strided_scatter` for `self`: zeros where `src` was put."""
+    """Return the gradient of `as_strided_scatter` for `self`: zeros where `src` was written."""
     zeros = ops.new_zeros(grad, view_sizes)
     return _with_region(grad, zeros, sizes, strides, offset, view_sizes, view_strides, view_offset)
 
 
 def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, view_strides, view_offset):
-    """The gradient of `as_strided_scatter` for `src`: what is read where it was put."""
+    """Return the gradient of `as_strided_scatter` for `src`: the elements at the place where it was written."""
     view_offset = offset if view_offset is None else view_offset
     start, length = _memory((sizes, strides, offset), (view_sizes, view_strides, view_offset))
     memory = _put(grad, sizes, strides, offset - start, length)
@@ -190,7 +190,7 @@ def as_strided_scatter_src_backward(grad, sizes, strides, offset, view_sizes, vi
 
 
 def as_strided_scatter_tangent(tangent, src_tangent, primal, view_sizes, view_strides, view_offset):
-    """The tangent of `as_strided_scatter`: the one tangent put into the other."""
+    """Return the tangent of `as_strided_scatter`: the tangent of `src` written into that of `self`."""
     geometry = primal.shape, primal.stride(), primal.storage_offset()
     return _with_region(tangent, src_tangent, *geometry, view_sizes, view_strides, view_offset)
 
@@ -204,7 +204,7 @@ def _with_region(values, region, sizes, strides, offset, view_sizes, view_stride
 
 
 def _memory(*geometries):
-    """Where the memory that covers all the geometries starts, and how many elements it has."""
+    """Return the start and the number of elements of the memory that covers all the geometries."""
     start = min(offset for _, _, offset in geometries)
     end = max(
         offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
@@ -214,7 +214,7 @@ def _memory(*geometries):
 
 
 def _put(values, sizes, strides, offset, length):
-    """Zeros with `values` at a geometry whose elements do not overlap (or are alike where they do)."""
+    """Return zeros with `values` written at a geometry whose elements do not overlap (or are equal where they do)."""
     memory = ops.new_zeros(values, (length,))
     if 0 in sizes:
         return memory
@@ -222,13 +222,13 @@ def _put(values, sizes, strides, offset, length):
 
 
 def _added(values, sizes, strides, offset, length):
-    """Zeros to which `values` are added at a geometry."""
+    """Return zeros to which `values` are added at a geometry."""
     places = ops.reshape(ops.as_strided(ops.arange(length), sizes, strides, offset), (-1,))
     return ops.index_add(ops.new_zeros(values, (length,)), 0, places, ops.reshape(values, (-1,)))
 
 
 def _may_overlap(sizes, strides):
-    """Return whether two elements of a geometry may be one place; it is wrong only on the side of caution."""
+    """Return whether two elements of a geometry may share a place; may return True where none do."""
     reach = 0
     for s, n in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1):
         if s <= reach:
@@ -238,5 +238,5 @@ def _may_overlap(sizes, strides):
 
 
 def summed_to(grad, sizes):
-    """The gradient summed over the dimensions along which a tensor of these sizes was expanded."""
+    """Sum the gradient over the dimensions along which a tensor of these sizes was expanded."""
     return sum_to(grad, sizes)

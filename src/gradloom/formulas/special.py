@@ -18,13 +18,13 @@ def i1e_backward(grad, self, result):
 
 
 def _without_zero(x, slope):
-    """`slope(x)`, and 1/2 where x is so near to 0 that a quotient by it would be lost."""
-    zero = (x.abs() < 1e-12).logical_or(x == 0)  # half precision knows no 1e-12
+    """Return `slope(x)`, and 1/2 where x is too close to 0 to divide by."""
+    zero = (x.abs() < 1e-12).logical_or(x == 0)  # 1e-12 is 0 in half precision
     return ops.where(zero, 0.5, slope(ops.where(zero, 1.0, x)))
 
 
 def incomplete_gamma_slope(self, other):
-    """The derivative of P(a, x) with respect to x: x^(a - 1) e^-x / gamma(a)."""
+    """Return the derivative of P(a, x) for x: x^(a - 1) e^-x / gamma(a)."""
     return ((self - 1) * other.log() - other - self.lgamma()).exp()
 
 
@@ -43,8 +43,8 @@ def log_ndtr_slope(self, result):
 
 
 def only_second(first_t, name, tangent):
-    """The tangent of a function that has no derivative with respect to its first input. Raises NotImplementedError if
-    the first input has a tangent that is not zero."""
+    """Return the tangent of a function that is differentiable only in its second input. Raises NotImplementedError if
+    the tangent of the first input is not zero."""
     if ops.any(first_t).item():
         raise NotImplementedError(f"the forward-mode derivative of {name} for its first input is not implemented")
     return tangent

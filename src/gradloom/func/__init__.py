@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
+
 from ..batching.mapping import vmap
 from ._arguments import debug_unwrap
 from ._forward import jvp, linearize
@@ -26,3 +28,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+if not _typing.TYPE_CHECKING:
+    from gradloom.utils._absent import getattr_of as _getattr_of
+
+    __getattr__ = _getattr_of(__name__)

@@ -122,7 +122,7 @@ def _checked(token, pattern):
     if "." in token:
         raise ValueError("Expression may contain dots only inside ellipsis (...)")
     if not token.isidentifier():
-        raise ValueError(f"Invalid axis identifier: {token} in '{pattern}': it is no name")
+        raise ValueError(f"Invalid axis identifier: {token} in '{pattern}': it is not a name")
     if token[0] == "_" or token[-1] == "_":
         raise ValueError(f"Invalid axis identifier: {token}\naxis name should should not start or end with underscore")
     return [token]

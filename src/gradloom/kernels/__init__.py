@@ -1,1 +1,1 @@
-"""Kernels: arrays in, arrays out, with NumPy (SciPy imported lazily). A family is a file or a folder of files."""
+"""Kernels: functions from NumPy arrays to NumPy arrays (SciPy is imported lazily). A family is a file or a folder."""

@@ -1,20 +1,20 @@
-"""Kernels that make complex arrays, take them apart, and conjugate them."""
+"""Kernels that build, split and conjugate complex arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..memory.ownership import offset_in_elements
-from ._common.errors import type_name
-from ._common.layout import empty_result, row_major
+from ._common.errors import not_implemented, type_name
+from ._common.layout import check_no_internal_overlap, empty_result, row_major
 from .elementwise.dtypes import to_float
 
-_conjugated = None  # gradloom.memory.conjugation.conjugated, which real programs do not import
+_conjugated = None  # gradloom.memory.conjugation.conjugated; imported on first use, since real programs do not need it
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 
 def _pair(first, second):
-    """Return the complex dtype of two real arrays of one dtype. Raises RuntimeError for others."""
+    """Return the complex dtype for two real arrays of one dtype. Raises RuntimeError for other arrays."""
     one, two = (type_name(a.dtype) for a in (first, second))
     if first.dtype.kind != "f" or second.dtype.kind != "f":
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
@@ -34,13 +34,15 @@ def complex(real, imag):
 def polar(abs, angle):
     """`abs * exp(1j * angle)`."""
     kind = _pair(abs, angle)
+    if abs.itemsize == 2:
+        raise not_implemented("polar_cpu", abs)
     found = empty_result(kind, abs, angle)
     found.real, found.imag = abs * np.cos(angle), abs * np.sin(angle)
     return found
 
 
 def angle(self):
-    """Return the argument of complex numbers; of real ones 0 or pi, NaN for NaN."""
+    """Return the argument of complex numbers; for real ones 0 or pi, and NaN for NaN."""
     if self.dtype.kind == "c":
         return row_major(np.arctan2(self.imag, self.real))
     self = to_float(self)
@@ -49,7 +51,7 @@ def angle(self):
 
 
 def conj(self):
-    """Return a view of the conjugates; see Note [Conjugate and negative bits]. Real numbers are their own."""
+    """Return a view of the conjugates; see Note [Conjugate and negative bits]. Real arrays are returned unchanged."""
     return (_conjugated or _load())(self) if self.dtype.kind == "c" else self[...]
 
 
@@ -75,8 +77,16 @@ def conj_physical(self):
     return np.conjugate(self) if self.dtype.kind == "c" else self.copy()
 
 
+def conj_physical_(self):
+    """`conj_physical` in place; real arrays are not written, and may share memory with themselves."""
+    if self.dtype.kind == "c":
+        check_no_internal_overlap(self)
+        np.conjugate(self, out=self)
+    return self
+
+
 def view_as_real(self):
-    """Return the memory of complex numbers as pairs of real ones: one more dimension, of size 2."""
+    """Reinterpret complex numbers as pairs of real ones: one more dimension, of size 2."""
     if self.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if type(self) is np.ndarray:
@@ -90,7 +100,7 @@ def view_as_real(self):
 
 
 def view_as_complex(self):
-    """Return the memory of pairs of real numbers (the last dimension) as complex ones."""
+    """Reinterpret pairs of real numbers (the last dimension) as complex ones."""
     if self.dtype.char not in "fd":
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
-from ._common.errors import type_name
+from ._common.errors import CPP_TYPES, type_name
 from ._common.layout import new_array, new_like
-from ._common.numbers import is_half, number_filling
+from ._common.numbers import is_half, number_as, number_filling
 
 
 def _checked(size, name=None):
@@ -42,14 +42,14 @@ def empty(size, dtype=None, memory_format=None):
 
 
 def full(size, fill_value, dtype=None):
-    """Fill with one value, whose type decides the dtype if none is given."""
+    """Fill with one value; the value's type determines the default dtype."""
     if dtype is None:
         dtype = number_dtype(fill_value)
     return np.full(_checked(size), number_filling(fill_value, dtype, prod(size)))
 
 
 def number_dtype(*values):
-    """Return the dtype that Python numbers together stand for."""
+    """Return the common dtype of Python numbers."""
     kinds = [type(v) for v in values]
     if complex in kinds:
         return default.numpy_complex
@@ -168,15 +168,19 @@ def _refuse(name, dtype, kinds):
 
 def arange_start_step(start, end, step=1, dtype=None):
     """Return start, start + step, ... below `end`."""
-    length = _range_length(start, end, step)
     if dtype is not None:
         _refuse("arange", dtype, "bc")
-    else:
+    if complex in map(type, (start, end, step)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    length = _range_length(start, end, step)
+    if dtype is None:
         dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
         if not int(step):
             raise ValueError("step must be nonzero")
         if float not in map(type, (start, end, step)):
+            if dtype.itemsize < 8:  # numbers beyond the dtype wrap around
+                return np.arange(int(start), int(end), int(step), np.int64).astype(dtype, copy=False)
             return np.arange(int(start), int(end), int(step), dtype)
         count = ceil(length) if dtype.itemsize < 8 else -((int(end) - int(start)) // -int(step))
         return (int(start) + int(step) * np.arange(count, dtype=np.int64)).astype(dtype)
@@ -209,11 +213,11 @@ def linspace(start, end, steps, dtype=None):
 
 
 def _linspace(start, end, steps, dtype):
-    """Return the values in a type to compute in; the second half is counted back from the end."""
+    """Return the values in the compute dtype; the second half is counted back from the end."""
     if dtype.kind in "iu":
-        start, end, work = int(start), int(end), np.dtype(np.float64)
+        start, end, work = int(number_as(start, dtype)), int(number_as(end, dtype)), np.dtype(np.float64)
     else:
-        work = dtype  # in half precision each step is rounded
+        work = dtype  # each step is rounded, also in half precision
     if steps < 2:
         return np.full((steps,), start, work)
     first, last = work.type(start), work.type(end)
@@ -227,6 +231,11 @@ def _space_dtype(start, end, steps, dtype):
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     if dtype is not None:
+        if complex in (type(start), type(end)) and dtype.kind != "c":
+            raise RuntimeError(
+                f"torch.linspace(): inferred dtype {CPP_TYPES[default.numpy_complex.name]} can't be safely cast to "
+                f"passed dtype {type_name(dtype)}"
+            )
         return dtype
     return default.numpy_complex if complex in (type(start), type(end)) else default.numpy_float
 
@@ -290,12 +299,12 @@ def _triangle(find, row, col, offset, dtype):
     for name, value in (("row", row), ("col", col)):
         if value < 0:
             raise RuntimeError(f"{name} must be non-negative, got{value}")
-    found = np.stack(find(row, offset, col))
+    found = np.stack(find(row, max(-row - 1, min(offset, col)), col))
     return found.astype(np.int64 if dtype is None else dtype, copy=False)
 
 
 def _window(name, length, periodic, dtype, shape):
-    """Evaluate `shape(t)` for t from 0 to 1 over the window."""
+    """Evaluate `shape(t)` at evenly spaced t in [0, 1]."""
     dtype = np.dtype(default.numpy_float if dtype is None else dtype)
     if dtype.kind not in "fcV":
         raise RuntimeError(f"{name} expects floating point dtypes, got: {_type_name(dtype)}")

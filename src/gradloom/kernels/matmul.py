@@ -1,15 +1,15 @@
 """Products of matrices and vectors.
 
 Note [Products]
-Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass a
-transposed one by its strides; large ones go there in shares (`gemm`). Two things are done for them here. Halves are
-multiplied in float32 and rounded once at the end. A batch in which neither of the last two dimensions is contiguous is
-copied first: `np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
+All products are computed by `np.dot` or `np.matmul`, which pass float32, float64 and complex matrices to BLAS,
+transposed ones by their strides; large ones are divided among threads (`gemm`). Halves are multiplied in float32 and
+rounded once at the end. A batch in which neither of the last two dimensions is contiguous is copied first, because
+`np.matmul` would fall back to a slow loop; `np.dot` copies by itself.
 
 Note [Threads of products]
-OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need: in a
-training step on two cores that costs more than they save, and on a busy machine many times more. So every product that
-OpenBLAS would give to its workers is computed with BLAS held to one thread, cut up if it is large.
+OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need. In a
+training step on two cores that costs more than they save, on a busy machine many times more. So a product that OpenBLAS
+would give to its workers is computed with BLAS limited to one thread, and divided among our threads if it is large.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..types.dtype import TYPE_OF, c_name
 from ._common import threads
+from ._common.dims import dim_error, wrap_dims
 from ._common.errors import not_implemented, type_name
 from ._common.layout import as_operands
 from ._common.numbers import is_half, number_as, widen
@@ -62,6 +63,7 @@ def bmm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
 def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
     """Return the product of a matrix (n, m) and a vector (m,): (n,)."""
     if self.ndim != 2 or vec.ndim != 1:
+        _check_dim(self, 0)
         raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
     if self.shape[1] != vec.shape[0]:
         raise RuntimeError(
@@ -74,7 +76,7 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
 
 
 def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
-    """Return the sum of products of two vectors (n,), a scalar; nothing is conjugated."""
+    """Return the inner product of two vectors (n,), a scalar; nothing is conjugated."""
     if self.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
     if self.dtype is not tensor.dtype:
@@ -92,7 +94,7 @@ def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
 
 
 def vdot(self: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the sum of products of two vectors (n,), the first one conjugated; a scalar."""
+    """Return the inner product of two vectors (n,), the first one conjugated; a scalar."""
     return dot(self.conj() if self.dtype.kind == "c" else self, other)
 
 
@@ -102,6 +104,7 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
         raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
     n, m = mat.shape
     if m != vec.shape[0] or self.shape not in ((n,), (1,), ()):
+        _check_dim(self, 0)
         raise RuntimeError(
             f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec ({vec.shape[0]})"
         )
@@ -109,15 +112,15 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
         names = [type_name(a.dtype) for a in (self, mat, vec)]
         raise RuntimeError("addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names))
     found = product(mat, vec, "addmv_impl_cpu", keep_wide=True)
-    if is_half(self.dtype):  # numbers are rounded, and so is beta * self
+    if is_half(self.dtype):  # PyTorch rounds both numbers, and beta * self
         beta, alpha = number_as(beta, self.dtype), number_as(alpha, self.dtype).astype(np.float32)
         return add_scaled(self * beta if beta else self, found, 1 if beta else 0, alpha)
     return add_scaled(self, found, beta, alpha)
 
 
 def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of one
-    dtype. Raises RuntimeError if shapes do not fit, or a number does not fit the dtype."""
+    """beta * self + alpha * (outer product of vec1 and vec2), where self broadcasts to (n, m); all of one dtype. Raises
+    RuntimeError if shapes do not fit, or a number does not fit the dtype."""
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
@@ -137,6 +140,8 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
 
 def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
     """beta * self + alpha * (batched products); self broadcasts to (b, n, m), and is not read if beta is 0."""
+    _check_dim(batch1, 1)
+    _check_dim(batch2, 2)
     check_batches(batch1, batch2)
     if self.dtype is not batch1.dtype:
         raise RuntimeError(
@@ -147,8 +152,16 @@ def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, al
     return add_scaled(self, product(batch1, batch2, "baddbmm", keep_wide=True), beta, alpha)
 
 
+def _check_dim(array: np.ndarray, dim: int) -> None:
+    """Raise IndexError unless the array has a dimension `dim`."""
+    if dim >= array.ndim:
+        if not array.ndim:
+            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise dim_error(dim, array.ndim)
+
+
 def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (the sum of the products of batches), where self broadcasts to (n, m): one
+    """beta * self + alpha * (sum over the batch of batch1 @ batch2), where self broadcasts to (n, m). Computed as one
     product of (n, b * k) and (b * k, m)."""
     for name, batch in (("batch1", batch1), ("batch2", batch2)):
         if batch.ndim != 3:
@@ -198,22 +211,22 @@ def trilinear(
     sumdim: tuple,
     unroll_dim: int = 1,
 ) -> np.ndarray:
-    """Return sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size 1 inserted first.
+    """Return sum(i1 * i2 * i3) over dimensions, after inserting dimensions of size 1 in each factor.
 
     Args:
-        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of size one.
+        expand1, expand2, expand3: the dimensions of the product at which each factor gets a dimension of size 1.
         sumdim: the dimensions of the product that are summed over.
-        unroll_dim: taken for compatibility.
+        unroll_dim: accepted for compatibility and ignored.
     """
     factors = []
     for factor, missing in ((i1, expand1), (i2, expand2), (i3, expand3)):
-        missing = sorted(missing)
         ndim = factor.ndim + len(missing)
+        missing = wrap_dims(missing, ndim)
         factors.append((widen(factor), [d for d in range(ndim) if d not in missing], ndim))
     if len({ndim for _, _, ndim in factors}) != 1:
         raise RuntimeError("_trilinear: the factors must have the same number of dimensions once expanded")
     ndim = factors[0][2]
-    summed = {d % ndim for d in sumdim}
+    summed = wrap_dims(sumdim, ndim)
     kept = [d for d in range(ndim) if d not in summed]
     operands = [x for factor, dims, _ in factors for x in (factor, dims)]
     return np.einsum(*operands, kept, optimize=True).astype(i1.dtype, order="C", copy=False)
@@ -223,8 +236,8 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k, m).
 
     Args:
-        name: PyTorch's name of the kernel, for its message about bools.
-        keep_wide: give the product of halves as float32, for a caller that goes on computing.
+        name: PyTorch's name of the kernel, for its error about bools.
+        keep_wide: return the product of halves in float32, for a caller that computes on.
     """
     dtype = a.dtype
     if dtype.kind == "b":
@@ -244,15 +257,15 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
 
 
 def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
-    """beta * self + alpha * found, computed in the memory of `found` and given in self's dtype. Integers take the
-    integer part of beta and alpha."""
+    """beta * self + alpha * found, computed in the memory of `found` and returned in self's dtype. Integer dtypes use
+    the integer part of beta and alpha."""
     dtype = self.dtype
     if dtype.kind in "iu":
         beta, alpha = _wrap(beta, dtype), _wrap(alpha, dtype)
     elif (beta.__class__ is complex or alpha.__class__ is complex) and dtype.kind != "c":
         raise RuntimeError("value cannot be converted to type float without overflow")
     if alpha == 0:
-        found = np.zeros_like(found)  # whatever the product holds
+        found = np.zeros_like(found)  # also in place of infinities and NaNs
     elif alpha != 1:
         found *= alpha
     if beta == 1:
@@ -305,7 +318,7 @@ def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
 
 
 def _for_blas(a: np.ndarray) -> np.ndarray:
-    """`a`, or a copy if neither of its last two dimensions has a stride of one element."""
+    """Return `a`, or a copy if neither of its last two dimensions is contiguous."""
     if a.ndim < 2:
         return a
     item = a.itemsize
@@ -331,12 +344,12 @@ def _cannot_multiply(a, b) -> RuntimeError:
     )
 
 
-SMALL = 1 << 19  # multiplications: up to here OpenBLAS itself uses one thread
-_LARGE = 1 << 22  # from here on a share of the work takes much longer than waking a thread
+SMALL = 1 << 19  # multiplications, up to which OpenBLAS itself uses one thread
+_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread
 
 
 def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Compute np.matmul(a, b, out=out); threads share the rows, columns or matrices of a large product."""
+    """Compute np.matmul(a, b, out=out); the threads divide the rows, columns or matrices of a large product."""
     columns = b.shape[-1] if b.ndim > 1 else 1
     work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
     if work <= SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":
@@ -360,6 +373,6 @@ def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndar
 def _share_matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
     b = np.broadcast_to(b, (*out.shape[:-2], *b.shape[-2:]))
-    # A few shares for each thread, because a share is not interrupted.
+    # Several shares per thread, because a share is not interrupted.
     largest = max(1, math.ceil(len(out) / (4 * threads.get_num_threads())))
     threads.share(lambda part: np.matmul(a[part], b[part], out=out[part]), threads.chunks(len(out), largest))

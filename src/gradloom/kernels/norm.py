@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
-from ._common.errors import type_name
+from ._common.errors import refuse, type_name
 from ._common.layout import in_format, suggested_format
+from ._common.numbers import is_half
 
 
 def _stored(input, *parameters):
@@ -37,8 +38,11 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     Returns:
         The result; mean and inverse standard deviation, (channels,) in training and else empty.
     """
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     _check_batch_norm(input, training, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     work = work_dtype(input, "batch_norm")
+    _check_mixed(input, weight, bias, running_mean, running_var)
     last = is_channels_last(input)
     values = to_channels(cast(input, work), last)
     stored = _stored(input, weight, bias, running_mean)
@@ -55,6 +59,12 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if not training:
         return result, np.empty(0, stored), np.empty(0, stored)
     return result, mean.astype(stored, copy=False), deviation.astype(stored, copy=False)
+
+
+def batch_norm_with_reserve(training, input, weight, bias, running_mean, running_var, momentum, eps):
+    """Return the results of `native_batch_norm` and what a GPU's kernel keeps for the derivative: an empty array."""
+    found = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return (*found, np.empty(0, np.uint8))
 
 
 def _by_batch(values, running_mean, running_var, momentum, eps):
@@ -129,7 +139,7 @@ def _check_layer_norm(input, normalized_shape, weight, bias):
 
 
 def _rows(array, normalized_shape, work):
-    """`array` as a contiguous matrix whose rows are normalised."""
+    """Return `array` as a contiguous matrix with one row per normalised set."""
     count = prod(normalized_shape)
     outer = prod(array.shape[: array.ndim - len(normalized_shape)])
     return np.ascontiguousarray(cast(array, work)).reshape(outer, count)
@@ -140,13 +150,14 @@ def _flat(parameter, work):
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """Standardize the last dimensions, whose sizes are `normalized_shape`, together. Raises RuntimeError for sizes that
-    do not fit the input or the parameters.
+    """Standardize over the last dimensions, whose sizes are `normalized_shape`. Raises RuntimeError if the sizes do not
+    fit the input or the parameters.
 
     Returns:
         The result; mean and inverse standard deviation, of the input's shape with these dimensions 1.
     """
     _check_layer_norm(input, normalized_shape, weight, bias)
+    _check_mixed(input, weight, bias)
     work = work_dtype(input, "LayerNormKernelImpl")
     stored = _stored(input, weight, bias)
     result, mean, deviation, blocks = standardize_rows(_rows(input, normalized_shape, work), eps)
@@ -189,16 +200,36 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     )
 
 
+def _check_group_norm(input, weight, bias, N, C, HxW, group):
+    if group <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
+    if C < 0 or C % group:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={group}"
+        )
+    for name, found in (("weight", weight), ("bias", bias)):
+        if found is not None and found.shape != (C,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(found.shape)} and input of shape {list(input.shape)}"
+            )
+    if input.size != N * C * HxW or N < 0:
+        raise RuntimeError(f"Expected {N} * {C} * {HxW} elements, but got input of shape {list(input.shape)}")
+
+
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Standardize each of `group` groups of the C channels of (N, C, *), with HxW positions.
 
     Returns:
         The result; mean and inverse standard deviation, (N, group).
     """
+    _check_mixed(input, weight, bias)
+    _check_group_norm(input, weight, bias, N, C, HxW, group)
     work = work_dtype(input, "GroupNormKernelImpl")
     rows = np.ascontiguousarray(cast(input, work)).reshape(N * group, C // group * HxW)
     stored = _stored(input, weight, bias)
-    # The parameters of each row, which holds one group of one sample.
+    # The parameters of each row, that is, of one group of one sample.
     weight, bias = (
         None if p is None else np.tile(cast(p, work).reshape(group, C // group, 1), (N, 1, 1)) for p in (weight, bias)
     )
@@ -246,8 +277,19 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
 
 
+def _check_mixed(input, *parameters):
+    """Raise RuntimeError for parameters of another dtype, except those of float32 of an input of half precision."""
+    others = [p.dtype for p in parameters if p is not None]
+    if all(dtype is input.dtype for dtype in others):
+        return
+    if any(dtype.char != "f" for dtype in others):
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if input.dtype.char != "e" and input.dtype.name != "bfloat16":
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+
+
 def work_dtype(array, name):
-    """Return the dtype to compute in. Raises NotImplementedError for what is not floating."""
+    """Return the compute dtype. Raises NotImplementedError for other than floating dtypes."""
     dtype = array.dtype
     if dtype.char in "fd":
         return dtype
@@ -257,7 +299,7 @@ def work_dtype(array, name):
 
 
 def cast(array, dtype):
-    """Convert an array to `dtype` without a copy where it has it; None stays None."""
+    """Convert an array to `dtype`, without a copy if it has it; None stays None."""
     return None if array is None else array.astype(dtype, copy=False)
 
 
@@ -277,7 +319,7 @@ def row_dot(a, b):
 
 
 def row_blocks(count, size, multiple=1):
-    """Return slices of `count` rows of `size` elements that fit in cache; each holds a multiple of `multiple` rows."""
+    """Return slices of rows of `size` elements that fit in cache, `count` rows in all, in multiples of `multiple`."""
     step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
@@ -286,8 +328,8 @@ def standardize_rows(rows, eps):
     """Standardize the rows of a matrix, block by block.
 
     Returns:
-        A new matrix that is filled as the iterator is used up, the means, 1 / sqrt(variance + eps); and an iterator
-        of (slice, the block of standardised rows), in which a caller may go on computing while it is in cache.
+        A new matrix, the means, 1 / sqrt(variance + eps), and an iterator of (slice, block of standardised rows). The
+        iterator fills the matrix; a caller may compute on each block while it is in cache.
     """
     count = rows.shape[1]
     result, mean, deviation = np.empty_like(rows), row_sum(rows), np.empty(rows.shape[0], rows.dtype)
@@ -312,8 +354,8 @@ def inverse_deviation(variance, eps):
 
 
 def project(h, standardized, scale):
-    """scale * (h - M(h) - n M(h n)) row by row, with M the mean of a row and n the standardised rows. That is the
-    derivative of standardising, which is its own transpose. Overwrites `standardized`."""
+    """Return scale * (h - M(h) - n M(h n)) row by row, with M the mean of a row and n the standardised rows: the
+    derivative of standardising, which is symmetric. Overwrites `standardized`."""
     count = h.shape[1]
     inner = row_dot(h, standardized)
     inner /= -count
@@ -327,13 +369,13 @@ def project(h, standardized, scale):
 
 
 def is_channels_last(array):
-    """Return whether the channels of images or volumes, dimension 1, lie innermost in memory."""
+    """Return whether the channels of images or volumes (dimension 1) lie innermost in memory."""
     return suggested_format(array) is not None
 
 
 def to_channels(array, last):
-    """(batch, channels, *) as a contiguous (batch, channels, positions); for channels that lie innermost as
-    (batch * positions, channels, 1). A view where possible."""
+    """Reshape (batch, channels, *) to a contiguous (batch, channels, positions); with the channels innermost to (batch
+    * positions, channels, 1). A view where possible."""
     shape = array.shape
     if last:
         moved = np.ascontiguousarray(np.moveaxis(array, 1, -1))
@@ -363,3 +405,17 @@ def channel_dot(a, b):
         return np.einsum("nc,nc->c", a[:, :, 0], b[:, :, 0])
     rows = (batch * channels, positions)
     return row_dot(a.reshape(rows), b.reshape(rows)).reshape(batch, channels).sum(0)
+
+
+def weight_norm_interface(v, g, dim=0):
+    """Return g v / |v| and |v|, the norm over all dimensions but `dim`, the first or the last, with the shape of g.
+
+    For float16 and bfloat16, |v| is float32.
+    """
+    refuse("weight_norm_kernel", v, "biuc")
+    if dim not in (0, v.ndim - 1):
+        raise RuntimeError(f"_weight_norm_interface: dim must be the first or the last of {v.ndim}, but is {dim}")
+    axes = tuple([d for d in range(v.ndim) if d != dim])
+    wide = v.astype(np.float32) if is_half(v.dtype) else v
+    norms = np.sqrt(np.square(wide).sum(axes, keepdims=True))
+    return (wide * (g / norms)).astype(v.dtype, copy=False), norms.reshape(g.shape)

@@ -5,34 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 from ._common.dims import axes
+from ._common.errors import refuse
 from ._common.layout import inverse, memory_order
 from ._common.numbers import widen
 from .reduction.extrema import taken
 
 _BLOCK = 512
-_PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort is worth it
+_PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort pays
 
 
 def sort(self, dim=-1, descending=False):
     """Sort along a dimension; return the elements and their indices."""
-    _refuse_complex(self, "Sort")
     axis = axes(dim, self.ndim)
+    _refuse_complex(self, "Sort")
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
     if self.flags.c_contiguous:
         return taken(self, order(self, axis, descending), axis, True)
-    dims = memory_order(self)  # both results lie in memory as the input does
+    dims = memory_order(self)  # both results have the input's memory order
     laid, back = self.transpose(dims), inverse(dims)
     return tuple([a.transpose(back) for a in taken(laid, order(laid, back[axis], descending), back[axis], True)])
 
 
 def sort_stable(self, stable=None, dim=-1, descending=False):
-    """Compute `sort`, which is stable."""
+    """`sort`, which is stable."""
     return sort(self, dim, descending)
 
 
 def order(array, axis, descending) -> np.ndarray:
-    """Return the indices that sort an array along `axis`, equal elements in the order they have."""
+    """Return the indices that sort an array along `axis`; equal elements keep their order."""
     keys = widen(array)
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable")
@@ -42,16 +43,16 @@ def order(array, axis, descending) -> np.ndarray:
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
-    """Return the k greatest (or least) elements along a dimension in order, and their indices; of a 0-dim array,
+    """Return the k greatest (or least) elements along a dimension, sorted, and their indices; for a 0-dim array,
     itself. Raises RuntimeError if there are fewer than `k`."""
-    _refuse_complex(self, "topk")
     axis = axes(dim, self.ndim)
+    _refuse_complex(self, "topk")
     if not 0 <= k <= (1 if axis is None else self.shape[axis]):
         raise RuntimeError("selected index k out of range")
     if self.dtype.kind == "b":
         raise RuntimeError("topk does not support bool dtypes on CPU")
     if axis is None:
-        return self.copy(), np.zeros((), np.int64)  # for k 0, too, as in PyTorch
+        return self.copy(), np.zeros((), np.int64)  # also for k = 0, as in PyTorch
     n = self.shape[axis]
     keys = widen(self)
     if k * _BLOCK * 4 <= n:
@@ -74,12 +75,12 @@ def _from_partition(keys, k, axis, largest):
 
 
 def _from_best_blocks(rows, k, largest):
-    """Return the indices of the first k in order along the last dimension, which is long. Each of them is in one of the
-    k blocks whose own first elements come first, so only those blocks are sorted."""
+    """Return the indices of the first k in order along the last dimension, which is long. They all lie in the k blocks
+    whose own first elements rank highest, so only those blocks are sorted."""
     n = rows.shape[-1]
     blocks = n // _BLOCK
     whole = rows[..., : blocks * _BLOCK].reshape(*rows.shape[:-1], blocks, _BLOCK)
-    # NaN is the greatest element: np.maximum finds it, np.fmin passes it by.
+    # NaN is the greatest element: np.maximum propagates it, np.fmin ignores it.
     best = (np.maximum if largest else np.fmin).reduce(whole, -1)
     chosen = np.sort(order(best, -1, largest)[..., :k], -1)
     candidates = (chosen[..., None] * _BLOCK + np.arange(_BLOCK)).reshape(*rows.shape[:-1], k * _BLOCK)
@@ -94,19 +95,20 @@ def _refuse_complex(array, name):
         raise RuntimeError(f" {name} does not support complex dtypes on CPU")
 
 
-# Each gives (values, inverse, counts); what was not asked for is empty.
+# Each returns (values, inverse, counts); results that were not requested are empty.
 _NOTHING = (0,)
 
 
 def unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Return the distinct elements in order (NaN differs from NaN); inverse has the shape of `self`."""
+    refuse("unique", self, "c")
     flat = self.reshape(-1)
     by_value = np.argsort(widen(flat), kind="stable")
     return _runs(flat, by_value, self.shape, return_inverse, return_counts, 0)
 
 
 def unique(self, sorted=True, return_inverse=False):
-    """Compute `unique2`, without counts."""
+    """`unique2`, without counts."""
     return unique2(self, sorted, return_inverse)[:2]
 
 
@@ -132,7 +134,7 @@ def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False)
 
 
 def _slices(array, dim):
-    """Return (axis, the slices along it, in the first place)."""
+    """Return (axis, the slices along it, moved to the front)."""
     if not array.ndim:
         axes(dim, 0)
         return 0, array.reshape(1)
@@ -143,7 +145,7 @@ def _slices(array, dim):
 
 
 def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
-    """Merge equal neighbours among `rows` in the order `by_value` (as they are if None)."""
+    """Merge equal neighbours among `rows` in the order `by_value` (their own if None)."""
     n = len(rows)
     ordered = rows if by_value is None else rows[by_value]
     starts = np.ones(n, bool)
@@ -151,7 +153,7 @@ def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
         different = ordered[1:] != ordered[:-1]
         starts[1:] = different.any(axis=tuple(range(1, different.ndim))) if different.ndim > 1 else different
     values = np.moveaxis(np.ascontiguousarray(ordered[starts]), 0, axis)
-    inverse = counts = np.empty(_NOTHING, np.int64)
+    inverse, counts = np.empty(_NOTHING, np.int64), np.empty(_NOTHING, np.int64)
     if return_inverse:
         run = np.cumsum(starts, dtype=np.int64) - 1
         inverse = run

@@ -9,7 +9,7 @@ from .elementwise.dtypes import like, shared, widened
 
 
 def _of_scipy(name: str, *scipy_names: str):
-    """Make a kernel of a SciPy ufunc, or of the first of several applied to the others' result; halves are widened."""
+    """Make a kernel of a SciPy ufunc, or of the first of several applied to the others' results; widen halves."""
 
     @widened
     def kernel(self, *others):
@@ -37,10 +37,10 @@ scaled_modified_bessel_k1 = _of_scipy("scaled_modified_bessel_k1", "k1e")
 
 @widened
 def airy_ai(x):
-    """Return the Airy function Ai."""
+    """Compute the Airy function Ai."""
     from scipy.special import airy
 
-    return np.asarray(airy(x)[0], x.dtype)
+    return np.asarray(np.where((x > 1e6) & np.isfinite(x), 0.0, airy(x)[0]), x.dtype)  # where SciPy gives up
 
 
 @widened
@@ -60,7 +60,7 @@ def entr(self):
 
 @widened
 def ndtr(self):
-    """Return the distribution function of the standard normal distribution."""
+    """Compute the distribution function of the standard normal distribution."""
     from scipy.special import ndtr
 
     return shared(ndtr, self)
@@ -85,11 +85,11 @@ def xlog1py_by_scalar(self, other):
 
 @widened
 def zeta(self, other):
-    """Return the Hurwitz zeta function, the sum of `(k + other)**-self` over k >= 0."""
+    """Compute the Hurwitz zeta function, the sum of `(k + other)**-self` over k >= 0."""
     from scipy.special import zeta
 
     refuse("zeta", self, "c")
-    return np.asarray(zeta(self, other), self.dtype)
+    return np.asarray(np.where(np.isposinf(other) & (self > 1), np.nan, zeta(self, other)), self.dtype)
 
 
 def zeta_of_scalar(self, other):
@@ -108,9 +108,9 @@ def _number(name, value, array):
     return like(value, array)
 
 
-# Orthogonal polynomials of degree n, an integer held in an array of any dtype; 0 for negative degrees.
+# Orthogonal polynomials of degree n, an integer held in an array of any dtype; 0 for negative n.
 def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
-    """Return SciPy's polynomial at x (2 x - 1 if shifted), plus `previous` times that of the next lower degree."""
+    """Return SciPy's polynomial at x (2 x - 1 if shifted), plus `previous` times the one of the next lower degree."""
 
     @widened
     def kernel(x, n):

@@ -1,1 +1,1 @@
-"""Memory of arrays: who owns it, and arrays whose values are conjugated or negated as they are read."""
+"""Memory of arrays: its owner, and arrays whose values are conjugated or negated when read."""

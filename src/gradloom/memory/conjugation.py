@@ -12,7 +12,7 @@ memory, and so does writing. NumPy has no such arrays, so `Tensor._array` is a `
   negatives to the memory. A writing method that is missing here raises AttributeError.
 
 Results of computations have no bits, as in PyTorch. Tensors without bits have plain arrays; this module is imported
-with the first bit.
+when the first bit is set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 # Functions that write to their first argument.
 _WRITERS = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
-# Functions of one array that show its memory.
+# Functions of one array that return a view of its memory.
 _VIEWERS = frozenset(
     (
         np.atleast_1d,
@@ -55,7 +55,7 @@ _VIEWERS = frozenset(
         np.dsplit,
     )
 )
-# Methods and attributes that reach for memory, which is not what the values are.
+# Methods and attributes that expose the memory, which does not hold the values.
 _OF_MEMORY = frozenset(("ctypes", "data", "flat", "setfield", "getfield", "byteswap", "resize", "setflags", "tofile"))
 
 
@@ -63,9 +63,9 @@ class Deferred(NDArrayOperatorsMixin):
     """An array whose values are the conjugates, the negatives or both of those in memory.
 
     Args:
-        memory: the ndarray that it shows.
-        conj: whether its values are conjugated; only for complex numbers.
-        neg: whether they are negated.
+        memory: the underlying ndarray.
+        conj: whether to conjugate its elements; only for complex numbers.
+        neg: whether to negate them.
     """
 
     __slots__ = ("memory", "conj_bit", "neg_bit")
@@ -80,7 +80,7 @@ class Deferred(NDArrayOperatorsMixin):
         values = conjugate(self.memory) if self.conj_bit else self.memory
         if self.neg_bit:
             values = negative(values)
-        return values if values.__class__ is ndarray else asarray(values)  # arrays without dimensions became scalars
+        return values if values.__class__ is ndarray else asarray(values)  # 0-dim arrays became scalars
 
     def _apply_bits(self, values: Any) -> Any:
         """Apply the conjugate and negative bits; self-inverse."""
@@ -101,7 +101,7 @@ class Deferred(NDArrayOperatorsMixin):
         return Deferred(viewer(self.memory), self.conj_bit, self.neg_bit)
 
     def filled_by(self, fill: Callable[[np.ndarray], object]) -> Deferred:
-        """Write the values that `fill` puts into an array of its own, laid out as this one; returns this one."""
+        """Write the values that `fill` puts into a new array of the same layout; return this array."""
         values = np.empty_like(self.memory)
         fill(values)
         self[...] = values
@@ -160,7 +160,7 @@ class Deferred(NDArrayOperatorsMixin):
 
     @property
     def real(self) -> Any:
-        """The real parts: a view."""
+        """Return a view of the real parts."""
         return with_bits(self.memory.real, False, self.neg_bit)
 
     @real.setter
@@ -169,7 +169,7 @@ class Deferred(NDArrayOperatorsMixin):
 
     @property
     def imag(self) -> Any:
-        """The imaginary parts: a view, negated where either bit is set."""
+        """Return a view of the imaginary parts, negated if exactly one bit is set."""
         return with_bits(self.memory.imag, False, self.neg_bit != self.conj_bit)
 
     @imag.setter
@@ -177,7 +177,7 @@ class Deferred(NDArrayOperatorsMixin):
         self.imag[...] = values
 
     def view(self, *dtype: Any, **keywords: Any) -> Any:
-        """Return a view; of values as another dtype, a copy."""
+        """Return a view; for another dtype, a copy of the values."""
         if keywords or dtype and np.dtype(dtype[0]) != self.dtype:
             return self.resolve().view(*dtype, **keywords)
         return self._wrap_result(self.memory.view())
@@ -195,7 +195,7 @@ class Deferred(NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self.memory)))
 
     def fill(self, value: Any) -> None:
-        """Write one number everywhere."""
+        """Set all elements to one number."""
         self[...] = value
 
     def __bool__(self) -> bool:
@@ -255,7 +255,7 @@ for _name in ("partition", "put", "sort"):
 
 
 def plain(value: Any) -> Any:
-    """`value` with every Deferred in it, also in lists and tuples, resolved."""
+    """Return `value` with every Deferred, also in lists and tuples, resolved."""
     if type(value) is Deferred:
         return value.resolve()
     if value.__class__ in (list, tuple):
@@ -264,7 +264,7 @@ def plain(value: Any) -> Any:
 
 
 def _written(target: Any, values: Any) -> Any:
-    """Write `values` to the `out=` argument of a function, and return it."""
+    """Write `values` to the `out=` argument of a function; return the argument."""
     if type(target) is not Deferred:
         return target if target is not None else values
     target[...] = values
@@ -272,7 +272,7 @@ def _written(target: Any, values: Any) -> Any:
 
 
 def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
-    """Return `array` seen through its conjugate and negative bits: itself if neither is set."""
+    """Return `array` with conjugate and negative bits: itself if neither is set."""
     if not conj and not neg:
         return array
     found: Any = Deferred(array, conj, neg)
@@ -280,14 +280,14 @@ def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
 
 
 def conjugated(array: Any) -> Any:
-    """Return a view of the conjugates of a complex array; two conjugations are none."""
+    """Return a view of the conjugates of a complex array; two conjugations cancel."""
     if type(array) is Deferred:
         return with_bits(array.memory[...], not array.conj_bit, array.neg_bit)
     return Deferred(array, True, False)
 
 
 def negated(array: Any) -> Any:
-    """Return a view of the negatives of an array; two negations are none."""
+    """Return a view of the negatives of an array; two negations cancel."""
     if type(array) is Deferred:
         return with_bits(array.memory[...], array.conj_bit, not array.neg_bit)
     return Deferred(array, False, True)

@@ -1,10 +1,14 @@
-"""Metadata: shape, dtype and strides in place of an array, for tensors without values of their own."""
+"""Metadata: shape, dtype and strides in place of an array, for tensors without values."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
 import numpy as np
+
+
+class NoValuesError(RuntimeError):
+    """Values of a tensor were read that has none of its own."""
 
 
 class Metadata:
@@ -85,7 +89,7 @@ class Metadata:
         return f"Metadata({self.shape}, {self.dtype})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise RuntimeError(self.message)
+        raise NoValuesError(self.message)
 
     __array__ = __array_ufunc__ = __array_function__ = _refuse
     __getitem__ = __setitem__ = __iter__ = __contains__ = __bool__ = __int__ = __float__ = __complex__ = _refuse

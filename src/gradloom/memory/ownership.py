@@ -18,7 +18,7 @@ def owner(array: np.ndarray) -> np.ndarray:
     """Return the ndarray that owns (or wraps) the memory of `array`."""
     while True:
         base = array.base
-        if not isinstance(base, np.ndarray):  # None, a buffer, or what NumPy's as_strided puts between two arrays
+        if not isinstance(base, np.ndarray):  # None, a buffer, or an object that NumPy's as_strided inserts
             base = getattr(base, "base", None)
             if not isinstance(base, np.ndarray):
                 return array
@@ -30,7 +30,7 @@ def address(array: np.ndarray) -> int:
     memory: Any = array
     try:
         return memory.__array_interface__["data"][0]
-    except AttributeError:  # of an array with a conjugate or negative bit
+    except AttributeError:  # an array with a conjugate or negative bit
         return memory.base.__array_interface__["data"][0]
 
 
@@ -43,7 +43,7 @@ def extent(base: np.ndarray) -> tuple[int, int]:
 
 
 def rooted(array: np.ndarray) -> np.ndarray:
-    """Return the same elements as an array that is its own owner: a storage that begins with them."""
+    """Return an array of the same elements that owns its memory: a storage that begins with them."""
     if array.base is None:
         return array
     code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
@@ -51,7 +51,7 @@ def rooted(array: np.ndarray) -> np.ndarray:
 
 
 class _Elements:
-    """Presents an array to NumPy and keeps it alive, without showing it as the base."""
+    """Exposes an array to NumPy and keeps it alive, without becoming its base."""
 
     def __init__(self, array, code) -> None:
         self.kept = array
@@ -82,7 +82,7 @@ def _flat_in_gaps(base):
 
 
 class _Extent:
-    """Presents all bytes between the first and the last element of an array, gaps included, to NumPy."""
+    """Exposes all bytes between the first and the last element of an array, gaps included, to NumPy."""
 
     def __init__(self, base) -> None:
         self.base = base
@@ -116,7 +116,7 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     if min(shape, default=0) < 0:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
-            "a size is not negative"
+            "sizes must not be negative"
         )
     reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
     if offset < 0 or reach * item > memory.nbytes:
@@ -133,9 +133,8 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
 def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     """Return an array with the shape and strides of `layout` that begins where `array` does.
 
-    It is in the memory of `array` if that is large enough, else in new memory that begins with the same elements.
-
-    Raises RuntimeError where the memory is another library's, and too small.
+    It uses the memory of `array` if that is large enough, else new memory that begins with the same elements. Raises
+    RuntimeError if the memory belongs to another library and is too small.
     """
     if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
         deferred: Any = array
@@ -146,7 +145,7 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     memory = array
     if layout.size and (offset + layout.size) * array.itemsize > end - start:
         if not whole.flags.owndata and isinstance(whole.base, _Elements):
-            raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
+            raise RuntimeError("Trying to resize storage that is not resizable: it belongs to an array")
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(whole).view(array.dtype)
         memory[: min(old.size, memory.size)] = old[: memory.size]
@@ -160,8 +159,8 @@ def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.nda
     there = getsize(filename) if exists(filename) else 0
     if there < nbytes and not shared:
         raise RuntimeError(
-            f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
-            "for; with shared=True it would be made longer"
+            f"from_file(): file {filename} has {there} bytes, fewer than the requested {nbytes}; "
+            "shared=True extends the file"
         )
     if not nbytes:
         return np.empty(0, np.uint8)

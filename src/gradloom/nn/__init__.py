@@ -6,10 +6,12 @@ from gradloom.nn import (
     functional as functional,
     init as init,
     modules as modules,
+    parallel as parallel,
     parameter as parameter,
     utils as utils,
 )
 from gradloom.nn.modules.module import Module as Module
+from gradloom.nn.parallel import DataParallel as DataParallel
 from gradloom.nn.parameter import (
     Buffer as Buffer,
     Parameter as Parameter,
@@ -17,7 +19,7 @@ from gradloom.nn.parameter import (
     UninitializedParameter as UninitializedParameter,
 )
 
-if TYPE_CHECKING:  # type checkers read the lists of names that the families have, but no expression for all of them
+if TYPE_CHECKING:  # type checkers read the families' lists of names, but not an expression that joins them
     from gradloom.nn.modules.activation import *
     from gradloom.nn.modules.batchnorm import *
     from gradloom.nn.modules.container import *
@@ -32,20 +34,26 @@ if TYPE_CHECKING:  # type checkers read the lists of names that the families hav
     from gradloom.nn.modules.padding import *
     from gradloom.nn.modules.pooling import *
     from gradloom.nn.modules.resampling import *
+    from gradloom.nn.modules.rnn import *
     from gradloom.nn.modules.sparse import *
+    from gradloom.nn.modules.transformer import *
 else:
     from gradloom.nn.modules import *
+    from gradloom.utils._absent import getattr_of as _getattr_of
 
+    __getattr__ = _getattr_of(__name__)
     __all__ = sorted(  # noqa: PLE0605
         [
             *modules.__all__,
             "Buffer",
+            "DataParallel",
             "Parameter",
             "UninitializedBuffer",
             "UninitializedParameter",
             "functional",
             "init",
             "modules",
+            "parallel",
             "parameter",
             "utils",
         ]

@@ -9,9 +9,10 @@ NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 def get_enum(reduction: str) -> int:
     """Return an operator's number for a reduction's name."""
-    if reduction not in NUMBERS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return NUMBERS[reduction]
+    try:
+        return NUMBERS[reduction]
+    except (KeyError, TypeError):  # TypeError: it has no hash
+        raise ValueError(f"{reduction} is not a valid value for reduction") from None
 
 
 def legacy_get_string(
@@ -29,7 +30,7 @@ def legacy_get_string(
 
 
 def named(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """Return the name of a loss's reduction; the deprecated flags win where they are given."""
+    """Return the name of a loss's reduction; deprecated flags, if given, take precedence."""
     if size_average is None and reduce is None:
         return reduction
     return legacy_get_string(size_average, reduce, _stacklevel=4)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradloom.nn._functional import activation, indexing, loss, margin_loss, norm, pool, random, shape
+from gradloom.nn._functional import activation, attention, indexing, loss, margin_loss, norm, pool, random, shape
 from gradloom.nn._functional import operators as _ops
 
-# Operators of another name than here.
+# Operators with another name than the function.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
 _OPERATORS = tuple(
     """
@@ -22,7 +22,7 @@ _OPERATORS = tuple(
     pixel_unshuffle prelu relu_ rrelu_ scaled_dot_product_attention selu_ softplus softshrink threshold_
     """.split()
 )
-_FAMILIES = (activation, indexing, loss, margin_loss, norm, pool, random, shape)
+_FAMILIES = (activation, attention, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = {
     name: function
     for family in _FAMILIES
@@ -32,6 +32,7 @@ _WRITTEN_HERE = {
 
 if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ finds
     from gradloom.nn._functional.activation import *
+    from gradloom.nn._functional.attention import *
     from gradloom.nn._functional.indexing import *
     from gradloom.nn._functional.loss import *
     from gradloom.nn._functional.margin_loss import *
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ find
         cosine_similarity as cosine_similarity,
         elu_ as elu_,
         gelu as gelu,
+        conv_tbc as conv_tbc,
         hardshrink as hardshrink,
         hardtanh_ as hardtanh_,
         leaky_relu_ as leaky_relu_,
@@ -63,11 +65,13 @@ if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ find
         log_sigmoid as _log_sigmoid,
         one_hot as one_hot,
         pairwise_distance as pairwise_distance,
+        pdist as pdist,
         pixel_shuffle as pixel_shuffle,
         pixel_unshuffle as pixel_unshuffle,
         prelu as prelu,
         relu_ as relu_,
         rrelu_ as rrelu_,
+        scaled_dot_product_attention as scaled_dot_product_attention,
         selu_ as selu_,
         softplus as softplus,
         softshrink as softshrink,
@@ -80,9 +84,11 @@ else:
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
     def __getattr__(name):
-        # Bound on first use, so that this module can be imported before the operators, and kept as an attribute.
+        # Bound on first use, so that this module can be imported before the operators; kept as an attribute.
         if name not in _OPERATORS:
-            raise AttributeError(f"module 'gradloom.nn.functional' has no attribute '{name}'")
+            from gradloom.utils._absent import absent
+
+            raise absent(__name__, name)
         found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))
         return found
 

@@ -5,6 +5,7 @@ Every function fills a tensor outside of autograd and returns it.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import TYPE_CHECKING
@@ -15,22 +16,35 @@ import gradloom as gl
 from gradloom.utils._documentation import completed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gradloom import Generator, Tensor
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
@@ -347,3 +361,34 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         for column in range(columns):
             tensor[gl.randperm(rows)[:zeros], column] = 0
     return tensor
+
+
+def _old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function with the name that a function had before it got its underscore; it warns and calls that one."""
+    name = function.__name__[:-1]
+
+    @functools.wraps(function)
+    def renamed(*args, **kwargs):
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    renamed.__name__ = renamed.__qualname__ = name
+    return renamed
+
+
+uniform: Callable[..., Tensor] = _old_name(uniform_)
+normal: Callable[..., Tensor] = _old_name(normal_)
+constant: Callable[..., Tensor] = _old_name(constant_)
+eye: Callable[..., Tensor] = _old_name(eye_)
+dirac: Callable[..., Tensor] = _old_name(dirac_)
+xavier_uniform: Callable[..., Tensor] = _old_name(xavier_uniform_)
+xavier_normal: Callable[..., Tensor] = _old_name(xavier_normal_)
+kaiming_uniform: Callable[..., Tensor] = _old_name(kaiming_uniform_)
+kaiming_normal: Callable[..., Tensor] = _old_name(kaiming_normal_)
+orthogonal: Callable[..., Tensor] = _old_name(orthogonal_)
+sparse: Callable[..., Tensor] = _old_name(sparse_)
+
+if not TYPE_CHECKING:
+    from gradloom.utils._absent import getattr_of as _getattr_of
+
+    __getattr__ = _getattr_of(__name__)

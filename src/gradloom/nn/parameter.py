@@ -105,7 +105,7 @@ def is_lazy(param: Any) -> bool:
     return isinstance(param, UninitializedTensorMixin)
 
 
-_values: Any = TensorBase._array  # where a tensor's array is, which the classes below hide
+_values: Any = TensorBase._array  # the slot of a tensor's array, which the classes below hide
 
 
 class UninitializedTensorMixin:

@@ -37,9 +37,9 @@ def define(
 
     Args:
         text: entries of native_functions.yaml (`- func: ...`) and of derivatives.yaml (`- name: ...`), in any order.
-        derivatives: the latter, if they are in a separate text.
-        namespace: the operators become `gradloom.ops.<namespace>.<name>`. An operator that was defined before is
-            replaced, with everything that was defined together with it, so that a notebook cell can be run again.
+        derivatives: the entries of derivatives.yaml, if they are a separate text.
+        namespace: the operators become `gradloom.ops.<namespace>.<name>`. An existing definition is replaced, with
+            everything defined together with it, so that a notebook cell can be run again.
         kernels: functions of arrays, named by `kernel: python.<name>`.
         helpers: functions of tensors, made of differentiable operators, which formulas call by name.
 

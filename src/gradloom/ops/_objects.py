@@ -1,10 +1,10 @@
 """Operators as objects: the namespace `gradloom.ops.aten`, its operator `add`, and an overload of that, `add.Tensor`.
 
 Note [Operator objects]
-An operator's object is made when it is first asked for, from a row of the table that `gradloom generate` writes beside
-the wrappers (generated/overloads.py), or from a definition of gradloom.library. It is a way to call what is there
-already: an OpOverload binds arguments to its schema by the library's argument parser, and calls the wrapper, which does
-everything else. So an object costs nothing until it is used, and the operators themselves know nothing of it.
+An operator's object is made on first use, from a row of the table that `gradloom generate` writes beside the wrappers
+(generated/overloads.py), or from a definition of gradloom.library. An OpOverload binds arguments to its schema by the
+library's argument parser and calls the wrapper, which does everything else. So objects cost nothing until they are
+used, and operators do not depend on them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Row(NamedTuple):
         schema: its text without namespace.
         tags: separated by spaces.
         numbers: the tensor arguments that may be a Python number, separated by spaces.
-        made_by: `kernel`, `composite`, or the LibraryOperator that has its kernels by dispatch key.
+        made_by: `kernel`, `composite`, or the LibraryOperator that holds its kernels by dispatch key.
     """
 
     overload: str
@@ -47,7 +47,7 @@ class OpOverload:
     """One overload of an operator; call it with the arguments of its schema.
 
     Raises (when called):
-        RuntimeError: if the schema does not take the arguments.
+        RuntimeError: if the arguments do not match the schema.
     """
 
     __name__: str
@@ -82,12 +82,12 @@ class OpOverload:
 
     @property
     def op(self) -> Callable[..., Any]:
-        """The function that computes it."""
+        """The function that implements the overload."""
         return self._calls
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
-        """Its operator."""
+        """The operator of the overload."""
         return self._overloadpacket
 
     @property
@@ -97,16 +97,16 @@ class OpOverload:
 
     @property
     def tags(self) -> list[Any]:
-        """Its tags, as members of `gradloom.Tag`."""
+        """The tags of the overload, as members of `gradloom.Tag`."""
         return [Tag[name] for name in self._row.tags.split()]
 
     @property
     def is_view(self) -> bool:
-        """Whether its result shares memory with an argument that it does not write to."""
+        """Return whether the result shares memory with an argument that the operator does not write to."""
         return any(a.alias_info is not None and not a.is_write for a in self._schema.arguments)
 
     def name(self) -> str:
-        """Return `aten::add.Tensor`, or `aten::relu` where the overload has no name."""
+        """Return `aten::add.Tensor`, or `aten::relu` if the overload has no name."""
         return self._name
 
     def has_kernel_for_dispatch_key(self, key: Any) -> bool:
@@ -126,7 +126,7 @@ class OpOverload:
         return self.has_kernel_for_dispatch_key("CompositeImplicitAutograd")
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it if it is a composite; return NotImplemented if it has a kernel."""
+        """Call the operator if it is a composite; return NotImplemented if it has a kernel."""
         return self._calls(*args, **kwargs) if self._can_decompose() else NotImplemented
 
     def __deepcopy__(self, memo: object = None) -> OpOverload:
@@ -149,12 +149,12 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """An operator: a call goes to the first overload that takes the arguments; overloads are attributes.
+    """An operator. A call goes to the first overload that accepts the arguments; overloads are attributes.
 
     Args:
         namespace, name: `aten`, `add`.
         rows: its overloads in the order of trial.
-        function: the public function of the same name, if there is one: its source and documentation are shown.
+        function: the public function of the same name, if there is one; it supplies source and documentation.
     """
 
     namespace: str
@@ -185,7 +185,7 @@ class OpOverloadPacket:
 
     @property
     def op(self) -> Callable[..., Any]:
-        """The function that computes it."""
+        """The function that implements the operator."""
         return self._calls
 
     def overloads(self) -> list[str]:
@@ -246,7 +246,7 @@ class SchemaCalls(Overloads):
     Args:
         name: `aten::add`.
         entries: (parameters, function of all its arguments by position) for each overload.
-        schemas: the schemas that errors show.
+        schemas: the schemas, for error messages.
         packet: whether there are several overloads to choose from.
     """
 
@@ -257,7 +257,7 @@ class SchemaCalls(Overloads):
         self.schemas, self.packet, self.public = schemas, packet, public
 
     def complaint(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
-        """Return the error for a call that no schema takes, in PyTorch's words."""
+        """Return the error for a call that matches no schema, in PyTorch's words."""
         found = [
             _complaint(self.name, Signature(parameters, function, exact=True), str(schema), args, kwargs)
             for (parameters, function), schema in zip(self.entries, self.schemas, strict=True)
@@ -270,7 +270,7 @@ class SchemaCalls(Overloads):
 
 
 def _complaint(name: str, signature: Signature, schema: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return why one schema does not take the arguments."""
+    """Return why the arguments do not match one schema."""
     positional, parameters = signature.positional, signature.parameters
     if len(args) > len(parameters):
         return (
@@ -321,7 +321,7 @@ def _word(type_: Any) -> str:
     return f"Optional[{word}]" if type_.optional else word
 
 
-# Operators that only modes see: operations that tensors do without one. Defined on first use.
+# Operators that only modes see: operations that tensors do without an operator. Defined on first use.
 _SEEN_BY_MODES = ("_local_scalar_dense", "lift_fresh")
 
 
@@ -330,8 +330,8 @@ class Namespace:
 
     Args:
         name: `aten`.
-        names: operators that are made when they are asked for.
-        make: makes one of those, by its name.
+        names: names of operators that are made on first use.
+        make: makes the operator of such a name.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class Namespace:
                 import_module("gradloom._library.registry").define_operators_of_modes()
                 return operators[name]  # type: ignore[no-any-return]
             known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
-            # with PyTorch's words, by which programs tell that an operator is missing
+            # contains PyTorch's words, by which programs recognise a missing operator
             raise AttributeError(
                 f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
                 f"operator '{name}'; it has {known or 'none'}"
@@ -384,7 +384,7 @@ namespaces: dict[str, Namespace] = {}
 
 
 def namespace_of(name: str) -> Namespace:
-    """Return the namespace of that name, which is made if there is none."""
+    """Return the namespace of that name; make it if there is none."""
     if name not in namespaces:
         namespaces[name] = _own_namespace() if name == "aten" else Namespace(name)
     return namespaces[name]
@@ -418,13 +418,13 @@ def packet(
 
 
 def _find(namespace: str, name: str, overload: str | None) -> Any:
-    """Return the object that a pickle names."""
+    """Return the object that a pickle refers to."""
     packet = getattr(namespace_of(namespace), name)
     return packet if overload is None else getattr(packet, overload)
 
 
 def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..., Any]:
-    """Return the function for a schema that has numbers for some of the tensors that it takes."""
+    """Return the function for a schema that has numbers in place of some tensors."""
 
     def call(*values: Any) -> Any:
         return function(*[types.wrapped_number(v) if s else v for v, s in zip(values, scalar, strict=True)])
@@ -434,17 +434,15 @@ def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..
 
 
 def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Any]:
-    """Return the function as one that takes all arguments of the schema by position.
-
-    Public wrappers have keyword-only parameters, and all take the tensors that an overload writes to as one `out`.
-    Those with several results may return them with names.
+    """Return the function with all arguments of the schema positional. Public wrappers have keyword-only parameters,
+    and take the tensors that an overload writes to as one `out`. Several results may come as a named tuple.
     """
     arguments = schema.arguments
     outs = sum(a.is_out for a in arguments)
     inputs = len(arguments) - outs
     names = getattr(function, "keyword_only", ())
     positional = inputs - len(names)
-    named = len(schema.returns) > 1 and schema.name.startswith("aten::")  # those return plain tuples, as in PyTorch
+    named = len(schema.returns) > 1 and schema.name.startswith("aten::")  # overloads return plain tuples, as in PyTorch
     if not names and not outs and not named:
         return function
 

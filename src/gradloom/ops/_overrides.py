@@ -1,11 +1,10 @@
 """Replaces the derivatives of gradloom's own operators, and restores them.
 
 Note [Overrides]
-The wrapper of an operator stays, because programs and tables hold it, and runs the code of a new wrapper (Note
-[Function code]), which was generated from the operator's own entry in native_functions.yaml and the new one in
-derivatives.yaml. That code runs in the module of the old wrapper, where everything but the derivative is the same; it
-finds node classes and helpers under one global name, that of the `overrides` module. The last override is in force;
-removing one leaves the others.
+The wrapper of an operator stays, because programs and tables refer to it. It runs the code of a new wrapper (Note
+[Function code]), generated from the operator's own entry in native_functions.yaml and the new one in derivatives.yaml.
+The code runs in the module of the old wrapper and finds its node classes and helpers under one global name, that of the
+`overrides` module. The last override is in force; removing one leaves the others.
 """
 
 from __future__ import annotations

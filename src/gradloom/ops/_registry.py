@@ -14,7 +14,9 @@ from typing import Any
 
 import gradloom
 
+from ..binding.operators import has_attribute, of_packages
 from ..core.tensor import Tensor
+from ..dispatch.state import DEBUG
 from ..python_dispatch.torch_function.checks import refresh
 from . import _overrides
 from ._objects import namespace_of, namespaces, packet
@@ -52,10 +54,12 @@ class Registration:
     def _put(self, holder: Any, name: str, value: object) -> None:
         """Set a new attribute; `remove` deletes it unless it has been replaced."""
         setattr(holder, name, value)
+        of_packages.add((holder, name))
 
         def undo() -> None:
             if vars(holder).get(name) is value:
                 delattr(holder, name)
+                of_packages.discard((holder, name))
 
         self._undo.append(undo)
 
@@ -92,6 +96,10 @@ def register(generated: str) -> Registration:
             raise
         raise RuntimeError(f"there is no {generated}: run `gradloom generate` in the project of the package") from None
     _check_version(generated, root.GRADLOOM)
+    if DEBUG:
+        from ..core.debug_checks import add_folder
+
+        add_folder(root.__path__)
     parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators", "overloads")}
     overrides = import_module(f"{generated}.overrides") if _has(root, "overrides") else None
     other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
@@ -149,8 +157,8 @@ def bind(
     """
     name = registration.namespace
     gone = {key for r in replaced for key in r.operators}
-    taken = [f"Tensor.{m}" for m in generated.METHODS if hasattr(Tensor, m) and m not in gone]
-    taken += [f"gradloom.{f}" for f in generated.FUNCTIONS if f in vars(gradloom) and f not in gone]
+    taken = [f"Tensor.{m}" for m in generated.METHODS if m not in gone and has_attribute(Tensor, m)]
+    taken += [f"gradloom.{f}" for f in generated.FUNCTIONS if f not in gone and has_attribute(gradloom, f)]
     if taken:
         raise RuntimeError(f"gradloom.ops.{name} cannot be registered: there is {taken[0]} already")
     for old in replaced:

@@ -50,7 +50,7 @@ Tag = Enum(
 Tag.__doc__ = "Properties of operators: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
 
-# A schema's word for a type -> its class, and its name in annotations.
+# A schema's word for a type -> the class, and its name in annotations.
 _WORDS = {
     "Tensor": ("TensorType", "Tensor"),
     "int": ("IntType", "int"),
@@ -205,7 +205,7 @@ def _type_of(type_: language.Type, real: bool = False) -> Type:
 
 
 class AliasInfo:
-    """How an argument or result shares memory: the `(a!)` of `Tensor(a!) self`.
+    """The aliasing of an argument or result: the `(a!)` of `Tensor(a!) self`.
 
     Attributes:
         is_write: whether the operator writes to it.
@@ -234,11 +234,11 @@ class Argument:
 
     Attributes:
         name: '' for a result without one.
-        type: the type; `str(type)` is as in annotations, `Optional[Tensor]`.
+        type: the type; `str(type)` has the form of annotations, `Optional[Tensor]`.
         N: the length of a list of fixed length, else None.
         kwarg_only: whether it is passed by keyword.
-        alias_info: how it shares memory; None if it does not.
-        default_value: None also where there is no default: ask `has_default_value()`.
+        alias_info: its aliasing; None if it shares no memory.
+        default_value: None if there is no default, too; see `has_default_value()`.
     """
 
     __slots__ = ("name", "type", "kwarg_only", "alias_info", "default_value", "_model")
@@ -256,30 +256,30 @@ class Argument:
 
     @property
     def real_type(self) -> Type:
-        """The type, with dtypes, layouts and memory formats by their names."""
+        """The type, in which dtypes, layouts and memory formats have their own names."""
         return _type_of(self._model.type, True)
 
     @property
     def is_tensor_like(self) -> bool:
-        """Whether it is a tensor or a list of tensors, None aside."""
+        """Return whether it is a tensor or a list of tensors, apart from None."""
         return self._model.type.is_tensor_like
 
     @property
     def is_write(self) -> bool:
-        """Whether the operator writes to it."""
+        """Return whether the operator writes to it."""
         return self._model.is_write
 
     @property
     def is_out(self) -> bool:
-        """Whether an out= overload writes to it."""
+        """Return whether an out= overload writes to it."""
         return self.kwarg_only and self.is_write
 
     def has_default_value(self) -> bool:
-        """Return whether it may be left out."""
+        """Return whether it has a default, so that a call may omit it."""
         return isinstance(self._model, language.Argument) and self._model.default is not None
 
     def element(self) -> Argument:
-        """Return one element of a list of tensors, as a result of its own."""
+        """Return one element of a list of tensors as a separate result."""
         return Argument(language.Return(self._model.type.base))
 
     def __str__(self) -> str:
@@ -310,14 +310,14 @@ class FunctionSchema:
 
     @cached_property
     def is_mutable(self) -> bool:
-        """Whether it writes to an argument."""
+        """Return whether the operator writes to an argument."""
         return any(a.is_write for a in self.arguments)
 
     def _is_view_op(self) -> bool:
         return self._model.is_view
 
     def parameters(self, numbers: Collection[str] = ()) -> tuple[Any, ...]:
-        """Return the parameters as the argument parser takes them; `numbers` are tensors that may be Python numbers."""
+        """Return the parameters in the argument parser's form; `numbers` are tensors that may be Python numbers."""
         return language.parameters(self._model.arguments, numbers)
 
     def __eq__(self, other: object) -> bool:
@@ -340,14 +340,14 @@ class FunctionSchema:
 
 
 def parse_schema(text: str) -> FunctionSchema:
-    """Return the schema that a text spells.
+    """Parse a schema.
 
     Args:
         text: `name.overload(Type name=default, *, Type name) -> Type`; the namespace (`aten::`) and the overload may
             be left out.
 
     Raises:
-        RuntimeError: if it is no schema, with the expected token and its place.
+        RuntimeError: if it is not a schema, with the expected token and its position.
     """
     if not isinstance(text, str):
         raise TypeError(f"parse_schema(): argument 'schema' must be str, not {type(text).__name__}")
@@ -358,7 +358,7 @@ def parse_schema(text: str) -> FunctionSchema:
 
 
 def _complaint(text: str, error: language.SchemaError) -> str:
-    """Return the message for a wrong schema, beginning with PyTorch's words."""
+    """Return the message for an invalid schema, beginning with PyTorch's words."""
     found = text[error.offset : error.offset + error.length].strip()
     place = f"{text}\n{' ' * error.offset}{'~' * error.length} <--- HERE" if found else text
     hint = f"\n{error.hint}" if error.hint else ""
@@ -373,8 +373,8 @@ def _complaint(text: str, error: language.SchemaError) -> str:
 
 
 def _argument(model: language.Argument) -> Argument:
-    """Return an argument with its default's value, which for a list of fixed length may be written once for all
-    elements."""
+    """Return an argument with the value of its default. For a list of fixed length the default may be a single value
+    that stands for all elements."""
     value = model.default_value
     if value is None:
         return Argument(model)
@@ -398,8 +398,10 @@ def _argument(model: language.Argument) -> Argument:
 
 
 def _no_value(model: language.Argument) -> language.SchemaError:
-    # without a place, which only the parser knew
-    return language.SchemaError(f"expected None but found '{model.default}': it is no value of type {model.type}", -1)
+    # without a position, which only the parser knew
+    return language.SchemaError(
+        f"expected None but found '{model.default}': it is not a value of type {model.type}", -1
+    )
 
 
 def python_arguments(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

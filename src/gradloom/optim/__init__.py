@@ -1,5 +1,7 @@
 """Optimizers and learning rate schedulers."""
 
+import typing as _typing
+
 from gradloom.optim import lr_scheduler
 from gradloom.optim.adagrad import Adadelta, Adagrad
 from gradloom.optim.adam import Adam, AdamW
@@ -26,3 +28,8 @@ __all__ = [
     "Rprop",
     "lr_scheduler",
 ]
+
+if not _typing.TYPE_CHECKING:
+    from gradloom.utils._absent import getattr_of as _getattr_of
+
+    __getattr__ = _getattr_of(__name__)

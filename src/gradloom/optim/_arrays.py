@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gradloom as gl
+from gradloom.dispatch.state import state as thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,6 +104,8 @@ def operands(parameter: Tensor, what: str, *kept: Tensor | None) -> tuple[Any, .
     if gradient.is_sparse:
         raise RuntimeError(f"{what} does not support sparse gradients")
     try:
+        if thread.dispatch_modes:
+            raise AttributeError("a mode sees the operators")
         values, array = parameter._operand, gradient._operand
     except AttributeError:  # Note [Torch dispatch]
         real = gl.view_as_real if parameter.is_complex() else lambda tensor: tensor

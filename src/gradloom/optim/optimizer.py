@@ -77,6 +77,7 @@ def _hooked(step):
             return with_hooks(*args, **kwargs)
 
     wrapper.hooked = True
+    wrapper._wrapped_by_lr_sched = True  # it sets _opt_called, for which PyTorch's schedulers wrap `step` again
     return wrapper
 
 
@@ -100,7 +101,7 @@ class Optimizer:
 
     Attributes:
         param_groups: list of parameter groups, dictionaries with all options filled in.
-        state: dictionary from a parameter to the dictionary of what is kept for it.
+        state: dictionary from a parameter to the dictionary of its state.
 
     Raises:
         TypeError: if `params` is a tensor or has an item of another type.

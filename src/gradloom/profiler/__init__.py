@@ -1,4 +1,4 @@
-"""Record which operators and nodes run, when and for how long; the API of torch.profiler.
+"""Profiles of operators and nodes: when they run, and for how long; the API of torch.profiler.
 
 with gradloom.profiler.profile(record_shapes=True) as prof:
     loss = net(x).sum()

@@ -93,14 +93,22 @@ class profile:
             return None
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
-        self._prepare_trace()
-        self._start_trace()
-        return self
+        try:
+            self._prepare_trace()
+            self._start_trace()
+            return self
+        except BaseException:  # see Note [Interrupts]
+            self._abandon()
+            raise
 
     def __exit__(self, *exc: object) -> None:
         if not self.enabled or self._recorder is None:
             return
-        self._recorder.close()
+        try:
+            self._recorder.close()
+        except BaseException:
+            self._abandon()
+            raise
         if not self.acc_events:
             self._finished.clear()
         self._finished.append(self._recorder)
@@ -115,6 +123,11 @@ class profile:
             shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops
         )
         self._recorder.attach()
+
+    def _abandon(self) -> None:
+        """Stop recording after an interrupt; the record is incomplete."""
+        if self._recorder is not None:
+            self._recorder.close()
 
     def _cancel(self) -> None:
         """Discard the running record."""
@@ -294,7 +307,7 @@ def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
 def _memory_totals(records: list[Record]) -> dict[int, int]:
     """Return {id of a record: bytes allocated in it and in the records inside it}."""
     totals = {id(record): record.allocated for record in records}
-    for record in reversed(records):  # a record is made after the one it lies in
+    for record in reversed(records):  # a record is made after the one that contains it
         if record.parent is not None and id(record.parent) in totals:
             totals[id(record.parent)] += totals[id(record)]
     return totals

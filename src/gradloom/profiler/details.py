@@ -1,4 +1,4 @@
-"""What a profile notes of a call: the operator's name, its arguments, its floating-point operations, its memory."""
+"""Details of a recorded call: the operator's name, its arguments, its floating-point operations, its memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _namespace(package: str) -> str:
     """Return the namespace in gradloom.ops of a package of generated code."""
     if package == "gradloom.generated":
         return "aten"
-    if package.startswith("gradloom.ops."):  # made by gradloom.ops.define
+    if package.startswith("gradloom.ops."):  # defined by gradloom.ops.define
         return package.split(".")[2]
     return getattr(sys.modules.get(package), "NAMESPACE", package)
 
@@ -185,7 +185,7 @@ class Allocations:
     def __init__(self, recorder: Recorder) -> None:
         self.changes: list[MemoryChange] = []
         self._recorder = recorder
-        self._live: dict[int, weakref.ref] = {}  # id of an array -> a reference that reports its end
+        self._live: dict[int, weakref.ref] = {}  # id of an array -> a weak reference that reports when it is freed
         self._total = 0
 
     def note(self, record: Record, arguments: Any, result: Any) -> None:

@@ -30,7 +30,7 @@ class EventList(list):
         """Set parents, merge calls that only delegate, and give nodes the stacks of their forward calls."""
         _nest(self)
         _merge_repeated(self)
-        _hand_on_stacks(self)
+        _propagate_stacks(self)
         self._tree_built = True
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class EventList(list):
             AssertionError: for a list that is not a tree, such as one made by hand.
         """
         if not self._tree_built:
-            raise AssertionError("Expected tree to be built before calling key_averages: a profile's own list has it")
+            raise AssertionError("Expected tree to be built before calling key_averages: use the list of a profile")
         groups: dict[tuple, FunctionEventAvg] = {}
         for event in self:
             key = [event.key, event.node_id, event.device_type, event.is_legacy, event.is_user_annotation]
@@ -197,7 +197,7 @@ def _node_around(event: FunctionEvent | None) -> FunctionEvent | None:
     return event
 
 
-def _hand_on_stacks(events: EventList) -> None:
+def _propagate_stacks(events: EventList) -> None:
     """Give a node, and the events inside it, the stack of the forward call that made the node."""
     nodes = {id(event): node for event in events if (node := _node_around(event)) is not None}
     forward: dict[tuple, list[str]] = {}

@@ -89,7 +89,7 @@ class FormattedTimesMixin:
 
 
 class FunctionEvent(FormattedTimesMixin):
-    """One call of an operator, of a node, or of what `record_function` marks.
+    """One call of an operator or a node, or a block marked by `record_function`.
 
     Args:
         id: number of the event.
@@ -314,9 +314,9 @@ class FunctionEventAvg(FormattedTimesMixin):
             for name in self._COPIED:
                 setattr(self, name, getattr(other, name))
         if not isinstance(other, FunctionEvent | FunctionEventAvg):
-            raise AssertionError(f"only events can be added to an average, not {type(other).__name__}")
+            raise AssertionError("Expected other to be a FunctionEvent or FunctionEventAvg")
         if other.key != self.key:
-            raise AssertionError(f"an average of {self.key} cannot take in an event of {other.key}")
+            raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
         for name in self._SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.flops += other.flops or 0

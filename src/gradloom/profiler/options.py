@@ -1,4 +1,4 @@
-"""What users pass to a profiler: a schedule of steps, a handler for traces, experimental options."""
+"""Arguments of profilers: a schedule of steps, a handler for traces, experimental options."""
 
 from __future__ import annotations
 

@@ -100,23 +100,26 @@ class Recorder:
         self._thread = state.__dict__
         self.outer = state.profiler
         state.profiler = self
-        interception.attend()
+        try:
+            interception.attend()
+        except BaseException:
+            self.detach()
+            raise
 
     def detach(self) -> None:
         """Stop recording. Another thread may call this, and other recorders may have been attached since."""
         thread = self._thread
         if thread is None:
             return
-        self._thread = None
         if thread.get("profiler") is self:
             thread["profiler"] = self.outer
-            interception.attend(thread)
-            return
+        interception.attend(thread)
         inner = thread.get("profiler")
         while inner is not None and inner.outer is not self:
             inner = inner.outer
         if inner is not None:
             inner.outer = self.outer
+        self._thread = None
 
     def begin(self, name: str, scope: int = FUNCTION, sequence_nr: int = -1) -> Record:
         """Begin the record of a call.

@@ -325,11 +325,23 @@ class profile(_KinetoProfile):
         self.step_rec_fn: record_function | None = None
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        try:
+            self.start()
+            return self
+        except BaseException:  # see Note [Interrupts]
+            self._abandon()
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        if self.profiler is not None:
+            self.profiler._abandon()
 
     def start(self) -> None:
         """Begin the first step."""

@@ -5,25 +5,31 @@
     schema.arguments[2].default_value             # 1
     str(schema)                                   # the text again, in normal form
 
-One model and one parser, without dependencies, for everybody: the generator adds stricter checks and variants of
-operators (gradloom.codegen.schema), operators as objects show a schema under PyTorch's names (gradloom.ops), and the
-argument parser takes its parameters as plain tuples (`parameters`), which generated code holds ready.
+There is one model and one parser, without dependencies. The generator adds stricter checks and variants of operators
+(gradloom.codegen.schema), operator objects present a schema under PyTorch's names (gradloom.ops), and the argument
+parser takes parameters as plain tuples (`parameters`), which generated code contains.
 """
 
-from .model import KEYWORD_ONLY, Argument, FunctionSchema, Return, parameters
-from .parser import Parser, parse
-from .types import (
+from .model import (
     BASE_TYPES,
     IDENTIFIER,
+    KEYWORD_ONLY,
     SYMBOLS,
     Annotation,
+    Argument,
     Base,
+    FunctionSchema,
     List,
     OperatorName,
     Optional,
+    Return,
     SchemaError,
     Symbol,
     Type,
     is_data_model_name,
+    origin,
+    parameters,
+    provide_origin,
     shorten,
 )
+from .parser import Parser, parse

@@ -9,9 +9,8 @@
     annotation = sets ["!"] ["->" sets]        sets = letter {"|" letter} | "*"
     default    = number | string | identifier | "[" [default {"," default}] "]"
 
-White space may stand between any two words. Every error has the offset and the length of the offending word. What
-PyTorch's parser lets pass besides (a second `*`, one return in parentheses, an annotation after `[]`), a strict parser
-refuses.
+White space may stand between any two words. Every error has the offset and the length of the offending word. PyTorch's
+parser also accepts a second `*`, one return in parentheses, and an annotation after `[]`; a strict parser refuses them.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .model import Argument, FunctionSchema, Return
-from .types import Annotation, Base, List, OperatorName, Optional, SchemaError, Type
+from .model import Annotation, Argument, Base, FunctionSchema, List, OperatorName, Optional, Return, SchemaError, Type
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 16
@@ -118,7 +116,7 @@ class Parser:
         return self.take()
 
     def located(self, start: int, make: object, *args: object) -> object:
-        """Make a node; an error that it raises is placed at the words from token `start` on."""
+        """Make a node; place an error that it raises at the words from token `start` on."""
         try:
             return make(*args)  # type: ignore[operator]
         except SchemaError as error:
@@ -179,7 +177,7 @@ class Parser:
     def argument(self, number: int, keyword_only: bool) -> Argument:
         start = self.index
         if not self.strict and self.tokens[start].kind == "name" and self.tokens[start + 1].text in (")", ","):
-            self.take()  # PyTorch's parser misses the name before it looks the type up
+            self.take()  # PyTorch's parser reports the missing name before it looks up the type
             self.word("the name of an argument", "an argument is `Type name`")
         type_, annotation = self.type()
         name = self.word(f"the name of the {type_} argument", "an argument is `Type name`")
@@ -246,7 +244,7 @@ class Parser:
                 return tuple(sets)
 
     def default(self, depth: int) -> None:
-        """Step over a default value; its text is kept as it is."""
+        """Skip a default value; its text is kept as it is."""
         if depth > MAX_DEPTH:
             raise self.fail("default value nested too deeply at {found}", f"the limit is {MAX_DEPTH} levels")
         if self.token.kind in ("name", "number", "string"):

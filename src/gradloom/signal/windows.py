@@ -1,4 +1,4 @@
-"""Window functions: weights to multiply a signal of M samples with."""
+"""Window functions: weights for a signal of M samples."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def _options(name, M, dtype, layout, device, requires_grad):
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if layout is not strided:
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
-    dtype = dtype or default.float
-    if dtype not in (float32, float64):
+    if dtype is None:
+        dtype = default.float
+    if not any(dtype is accepted for accepted in (float32, float64)):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     return {"dtype": dtype, "device": device, "requires_grad": requires_grad}
 
@@ -64,6 +65,8 @@ def _steps(M, sym):
 
 def _times(M, scale, shift, options) -> Tensor:
     """Return scale * (0, 1, ..., M - 1) + shift as a leaf, which requires grad if the window does, as in PyTorch."""
+    if isinstance(M, (bool, float)):
+        raise TypeError(f"linspace(): argument 'steps' must be int, not {type(M).__name__}")
     times = _operators.arange(M, dtype=options["dtype"], device=options["device"]) * scale + shift
     return times.requires_grad_(options["requires_grad"])
 

@@ -1,1 +1,1 @@
-"""What users do with a tensor besides computing: construct, index, print, convert and exchange it."""
+"""Tensors beside computing: construction, indexing, printing, conversion and exchange."""

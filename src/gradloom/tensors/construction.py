@@ -1,4 +1,4 @@
-"""Making tensors from Python data and NumPy arrays, and taking them apart for copying and pickling."""
+"""Make tensors from Python data and NumPy arrays; decompose them for copying and pickling."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tensor(
     """Return a new leaf tensor with a copy of `data`.
 
     Args:
-        data: a number, nested sequences of numbers, an ndarray, or anything NumPy reads as an array.
+        data: a number, nested sequences of numbers, an ndarray, or any object that NumPy converts to an array.
         dtype: the element type; by default that of an array, and for Python numbers bool, int64, or the default
             floating or complex type.
         device: the CPU.
@@ -76,7 +76,7 @@ def _leaf(array, requires_grad):
 
 
 def made(out):
-    """`out`, which is new: in inference mode it is an inference tensor."""
+    """Return `out`, which is new; in inference mode mark it as an inference tensor."""
     if state.flags & INFERENCE:
         mark_inference((out,))
     return out
@@ -101,10 +101,10 @@ def _check_strides(array) -> None:
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor on the memory of an ndarray; writes to either are seen by both.
+    """Return a tensor on the memory of an ndarray; writes to one are visible in the other.
 
     Args:
-        array: an ndarray of a dtype that gradloom has.
+        array: an ndarray of a dtype that gradloom supports.
 
     Raises:
         TypeError: if it is not an ndarray of a supported type.
@@ -132,7 +132,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
-    """`data` as a tensor, sharing memory with an ndarray and keeping the history of a tensor where possible."""
+    """Return `data` as a tensor; share memory with an ndarray and keep the history of a tensor where possible."""
     check_device(device)
     dtype = _wanted(dtype, "as_tensor")
     if isinstance(data, Tensor):
@@ -160,11 +160,13 @@ def new_tensor(
 
 
 def parse_type(name: Any) -> dtype:
-    """Return a dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
+    """Return the dtype for a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
     if isinstance(name, dtype):
         return name
     if isinstance(name, type) and name in PYTHON_TYPES:
         return PYTHON_TYPES[name]
+    if not isinstance(name, (str, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
     text = name if isinstance(name, str) else f"torch.{getattr(name, '__name__', name)}"
     for d in ALL:
         if legacy_type_name(d) == text:
@@ -173,7 +175,7 @@ def parse_type(name: Any) -> dtype:
 
 
 def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
-    """`Tensor(2, 3)`, `Tensor([1., 2.])`, `Tensor()`: sizes or data, of the default (or the class's) type."""
+    """Return `Tensor(2, 3)`, `Tensor([1., 2.])` or `Tensor()`: sizes or data, of the default dtype (or the class's)."""
     check_device(kwargs.pop("device", None))
     args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
     if kwargs:
@@ -249,7 +251,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
             "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
             "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
         )
-    if source._array.__class__ is not np.ndarray:  # it stands for other tensors
+    if source._array.__class__ is not np.ndarray:  # it has no values of its own
         out = source.detach().clone()
         if type(out) is not type(source):
             raise RuntimeError(
@@ -274,7 +276,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
 
 
 def _copied(array, memo):
-    """Return a copy of an array that shares memory with copies of the arrays that `array` shares it with."""
+    """Return a copy of an array that shares memory with the copies of other arrays on the same memory."""
     if type(array) is not np.ndarray:
         return array.through(lambda memory: _copied(memory, memo))
     base = owner(array)
@@ -295,7 +297,7 @@ def _copied(array, memo):
 
 
 def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
-    """Return how a tensor pickles: its storage, its place in that, its class and its attributes."""
+    """Return the pickle of a tensor: its storage, its position there, its class and its attributes."""
     for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
         if not hasattr(hook, "__torch_unserializable__"):
             import warnings
@@ -310,7 +312,7 @@ def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
     base = owner(array)
     bits = (source.is_conj(), source.is_neg())
     place = None
-    if base is not array:  # the pickle holds `base` once, however many tensors look at it
+    if base is not array:  # the pickle contains `base` once, shared by all its views
         place = (array.shape, tuple([s // array.itemsize for s in array.strides]), offset_in_elements(array))
     return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra, bits)
 

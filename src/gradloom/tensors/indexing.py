@@ -9,6 +9,7 @@ If nothing is recorded, the whole index is one view, and a number is written wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from sys import maxsize
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -20,7 +21,7 @@ from ..core.views import make_view
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import Metadata
-from ..types.dtype import legacy_type_name
+from ..types.dtype import int64, legacy_type_name
 
 if TYPE_CHECKING:
     from typing import Any
@@ -40,10 +41,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             tuple of these.
 
     Returns:
-        A view, or a new Tensor if tensors (or what became one) take part.
+        A view, or a new Tensor if the index has tensors, sequences, arrays or bools.
 
     Raises:
-        IndexError: out of range, too many indices, or of a type that is none of these.
+        IndexError: if the index is out of range, has too many parts, or has one of another type.
         ValueError: for a slice whose step is not positive.
     """
     kind = index.__class__
@@ -78,7 +79,7 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
     """
     if not isinstance(value, Tensor):
         if isinstance(value, (np.integer, np.float64, np.complex128)):
-            value = value.item()  # PyTorch takes no other of NumPy's numbers
+            value = value.item()  # PyTorch accepts no other NumPy numbers
         if not isinstance(value, _NUMBERS) or isinstance(value, np.generic):
             raise TypeError(f"can't assign a {_type_name(value)} to a {legacy_type_name(self.dtype)}")
         value = _number(self, value)
@@ -92,6 +93,8 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
         target = _view_of(self, index)
     elif kind is slice and not self._array.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    elif index is True:
+        target = ops.unsqueeze(self, 0)
     if target is None:
         target, found = _parsed(self, index)
     if found is None:
@@ -105,7 +108,7 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
 
 
 def delitem(self: Tensor, index: Any) -> None:
-    """Elements of a tensor cannot be deleted."""
+    """Raise TypeError: elements of a tensor cannot be deleted."""
     raise TypeError("Tensor does not support deleting items")
 
 
@@ -113,13 +116,13 @@ def _number(self, value):
     from ..kernels._common.numbers import number_filling
 
     dtype = self._array.dtype
-    if value.__class__ is not complex and dtype.char in "fdFD" and -65504 <= value <= 65504:
-        return wrapped_number(value, self)  # which none of them overflows with
+    if value.__class__ in (int, float) and dtype.char in "fdFD" and -65504 <= value <= 65504:
+        return wrapped_number(value, self)  # it is in range for these dtypes
     return wrap(number_filling(value, dtype))
 
 
 def _copy_to(target, value):
-    """Write `value` to a view; sizes of 1 in front of what the view has are dropped."""
+    """Write `value` to a view; leading dimensions of size 1 beyond the view's are dropped."""
     shape = value._array.shape
     if not shape and target._array.shape:
         ops.fill__Tensor(target, value)
@@ -214,7 +217,7 @@ def _view_of(self, parts):
 
 
 def _is_unrecorded(self) -> bool:
-    """Return whether a view of the tensor, or a write to it, needs nothing recorded but its version."""
+    """Return whether a view of the tensor, or a write to it, records nothing but a version."""
     return (
         (self._edge or gradient_edge(self)) is NO_EDGE
         and self.__class__ is Tensor
@@ -224,7 +227,7 @@ def _is_unrecorded(self) -> bool:
 
 
 def _seen_at_once(array, parts):
-    """Return the view of an array that a tuple of numbers and plain slices selects; None for others and bad numbers."""
+    """Return the view of an array for a tuple of numbers and plain slices; None for others and invalid numbers."""
     for part in parts:
         if part.__class__ is slice and (
             part.step is not None or part.start.__class__ not in _BOUNDS or part.stop.__class__ not in _BOUNDS
@@ -237,7 +240,7 @@ def _seen_at_once(array, parts):
 
 
 def _written_at_once(self, index, value) -> bool:
-    """Write one number where a number or a tuple of numbers and plain slices points to; whether that could be done."""
+    """Write one number where a number or a tuple of numbers and plain slices points; return whether it could."""
     kind = index.__class__
     if kind is int:
         index = (index,)
@@ -255,7 +258,7 @@ def _written_at_once(self, index, value) -> bool:
 
 
 def _sliced(self, dim, part):
-    """Return the slice, or the tensor itself if it leaves nothing out."""
+    """Return the slice, or the tensor itself if the slice selects all of it."""
     start, end, step = _bounds(part)
     n = self._array.shape[dim]
     if step == 1 and (not start or start <= -n) and end >= n:
@@ -264,8 +267,8 @@ def _sliced(self, dim, part):
 
 
 def _parsed(self, index):
-    """Return the view by the parts that are not tensors, and the tensors; see Note [Indexing]. The tensors are None, or
-    a list with a tensor or None for each dimension of the view."""
+    """Return the view that the parts other than tensors give, and the tensors; see Note [Indexing]. The latter are
+    None, or a list with a tensor or None for each dimension of the view."""
     parts = _as_tuple(index)
     specified = 0
     for i, part in enumerate(parts):
@@ -308,6 +311,8 @@ def _parsed(self, index):
                 out = ops.select_int(out, dim, _checked(out, dim, int(part._array), original))
                 original += 1
                 continue
+            if kind is not bool and part._array.dtype.kind not in "bu":
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             out = ops.unsqueeze(out, dim)
             part = wrap(np.zeros(1 if bool(part) else 0, np.int64))
         else:
@@ -385,16 +390,18 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """Return the places of the elements that are not zero.
+    """Return the positions of the nonzero elements.
 
     Args:
         input: a Tensor.
-        out: a Tensor of int64 that the result is written to; not with `as_tuple`.
+        out: int64 Tensor to write the result to; not with `as_tuple`.
 
     Returns:
         A tensor (count, dimensions) of int64, or with `as_tuple` a tuple of one vector for each dimension.
     """
-    if as_tuple:
+    if as_tuple is not False:
+        if as_tuple is not True:
+            raise TypeError(f"nonzero(): argument 'as_tuple' must be bool, not {type(as_tuple).__name__}")
         return tuple(ops.nonzero_numpy(input))
     return ops.nonzero(input) if out is None else ops.nonzero(input, out=out)
 
@@ -407,7 +414,7 @@ def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
         shape: int, or a sequence of ints.
 
     Returns:
-        A tuple of tensors like `indices`, one for each dimension.
+        A tuple of int64 tensors of the shape of `indices`, one for each dimension.
 
     Raises:
         TypeError: for indices or shapes that are not integers.
@@ -416,11 +423,12 @@ def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
     if not isinstance(indices, Tensor) or indices._array.dtype.kind not in "iu":
         found = indices.dtype if isinstance(indices, Tensor) else type(indices)
         raise TypeError(f"expected 'indices' to be integer dtype, but got {found}")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if not all(isinstance(n, int) for n in sizes):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    indices = indices.to(int64)
     out, step = [], 1
     for n in reversed(sizes):
         out.append(ops.remainder(ops.floor_divide(indices, step), n))
@@ -429,8 +437,8 @@ def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
 
 
 def bind(cls: Any) -> None:
-    """Give Tensor its square brackets."""
+    """Bind the methods for square brackets to Tensor."""
     cls.__getitem__, cls.__setitem__, cls.__delitem__ = getitem, setitem, delitem
-    for method in ("__getitem__", "__setitem__", "__delitem__"):  # what a `__torch_function__` reads as their name
+    for method in ("__getitem__", "__setitem__", "__delitem__"):  # the names that a `__torch_function__` reads
         getattr(cls, method).__name__ = method
     cls.nonzero = nonzero

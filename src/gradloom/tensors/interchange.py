@@ -1,4 +1,4 @@
-"""Tensors on memory that comes from elsewhere: other libraries' (DLPack), objects with a buffer, files."""
+"""Tensors on external memory: other libraries' (DLPack), objects with a buffer, files."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class DLDeviceType(IntEnum):
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor on the memory of another library's.
+    """Return a tensor on the memory of another library's tensor.
 
     Args:
-        ext_tensor: an object with `__dlpack__`, of the CPU, or a capsule that has not been taken yet.
+        ext_tensor: an object with `__dlpack__` on the CPU, or a capsule that has not been consumed.
         device: the CPU.
-        copy: True for memory of its own; the other library may refuse False if it would have to copy.
+        copy: True to copy; the other library may refuse False if it would have to copy.
 
     Raises RuntimeError if it is neither.
     """
     check_device(device)
     if isinstance(ext_tensor, Tensor):
         if ext_tensor.dtype is not bfloat16 or ext_tensor.requires_grad:
-            ext_tensor.__dlpack__()  # raises if it must not be shown to others; NumPy would not show bfloat16
+            ext_tensor.__dlpack__()  # refuses memory that must not be shared; NumPy refuses bfloat16
         out = made(wrap(ext_tensor._array))
     elif hasattr(ext_tensor, "__dlpack__"):
         return made(wrap(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)))
@@ -75,7 +75,7 @@ def _invalid(why):
 
 
 class _Capsule:
-    """Wraps a capsule in NumPy's DLPack protocol."""
+    """Wraps a capsule in the DLPack protocol for NumPy."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule: Any = capsule
@@ -88,7 +88,7 @@ class _Capsule:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a DLPack capsule of the tensor's memory, to be taken once.
+    """Return a DLPack capsule of the tensor's memory; it can be consumed once.
 
     Args:
         tensor: one that does not require grad.
@@ -103,9 +103,9 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
 
     Args:
         buffer: the object. If it is read-only, writing to the tensor will raise.
-        dtype: of the elements.
-        count: how many elements; -1 for all that follow `offset`.
-        offset: bytes to leave out at the start.
+        dtype: dtype of the elements.
+        count: number of elements; -1 for all after `offset`.
+        offset: bytes to skip at the start.
         requires_grad: whether autograd records operations on it.
 
     Raises ValueError if there is no buffer, or it is too short.
@@ -157,13 +157,13 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Return `obj` as a tensor, as `as_tensor` does, with control over copying.
+    """Return `obj` as a tensor, like `as_tensor`, with control over copying.
 
     Args:
         copy: True always copies, False never does (raising if it would have to), None copies if needed.
-        obj: a Tensor, an ndarray, what has a buffer or `__dlpack__`, or numbers in nested sequences.
-        requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
-            itself, and a leaf, `obj` is changed; otherwise False detaches.
+        obj: a Tensor, an ndarray, an object with a buffer or `__dlpack__`, or nested sequences of numbers.
+        requires_grad: whether the result requires grad; by default it does if `obj` does. If the result is `obj` itself
+            and a leaf, `obj` is changed; otherwise False detaches.
 
     Raises ValueError if `copy` is False and the memory cannot be shared.
     """
@@ -215,13 +215,13 @@ def from_file(
     dtype: DType | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """Return a one-dimensional tensor on a file that is mapped into memory.
+    """Return a one-dimensional tensor on a memory-mapped file.
 
     Args:
-        filename: a path. With `shared`, the file is made or made longer where it is too short.
-        shared: whether writes to the tensor go to the file, too.
-        size: how many elements.
-        dtype: of the elements; the default dtype if it is left out.
+        filename: a path. With `shared`, a missing file is created and a short one extended.
+        shared: whether writes to the tensor change the file.
+        size: number of elements.
+        dtype: dtype of the elements; by default the default dtype.
         device: the CPU.
 
     Raises RuntimeError if the file is too short.

@@ -1,4 +1,4 @@
-"""Methods of tensors that few programs call; `_bind` lets them be imported when one is first called."""
+"""Methods of tensors that few programs call; `_bind` imports them on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..core import late
 from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
-from ..types.dtype import legacy_type_name
+from ..types.dtype import dtype as _dtype, legacy_type_name
+from .removed import eig as eig, lstsq as lstsq, solve as solve, symeig as symeig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,10 +87,10 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Memory is pinned for accelerators, of which there is none.
+    """Raise RuntimeError: memory is pinned for accelerators, of which there is none.
 
     Args:
-        device: which accelerator.
+        device: the accelerator.
 
     Raises RuntimeError always.
     """
@@ -97,7 +98,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the tensor's memory to where other processes see it, which cannot be done here.
+    """Raise NotImplementedError: memory cannot be shared with other processes.
 
     Raises NotImplementedError always.
     """
@@ -108,12 +109,12 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def storage_type(self: Tensor) -> type:
-    """PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
+    """Return PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
     return late.storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """PyTorch's older `view`: the same elements, in a row, with another shape.
+    """Return the same elements in another shape; PyTorch's older `view`.
 
     Args:
         sizes: the shape, as ints or as one list.
@@ -124,7 +125,7 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """Resize to the shape of another tensor, as `resize` does.
+    """Return the same elements in the shape of another tensor; see `resize`.
 
     Args:
         tensor: the Tensor with that shape.
@@ -146,6 +147,17 @@ def _resized(self, sizes, name):
     return self.reshape(sizes)
 
 
+def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """Return L and U of each matrix in one matrix, and the pivots, counted from 1.
+
+    Args:
+        pivot: must be True.
+        get_infos: whether to return a third tensor, with the number of the first zero pivot of each matrix, or 0.
+    """
+    LU, pivots, info = _operators._lu_with_info(self, pivot, not get_infos)
+    return (LU, pivots, info) if get_infos else (LU, pivots)
+
+
 def is_distributed(self: Tensor) -> bool:
     """Return False; kept for programs written for PyTorch."""
     return False
@@ -155,9 +167,9 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     """Return the dimensions in the order of their strides, the outermost first.
 
     Args:
-        ambiguity_check: raise if there is another order that the strides allow.
+        ambiguity_check: raise if the strides allow another order.
 
-    Raises RuntimeError for an order that is not unique, if that is to be checked.
+    Raises RuntimeError if the check is requested and the order is not unique.
     """
     array = self._array
     strides = self.stride()
@@ -182,7 +194,7 @@ def dense_dim(self: Tensor) -> int:
 
 
 def sparse_dim(self: Tensor) -> int:
-    """0: no dimension is sparse."""
+    """Return 0: no dimension is sparse."""
     return 0
 
 
@@ -192,11 +204,15 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     Args:
         masked_grad: has no effect on a dense tensor.
     """
-    return self if dtype is None else self.to(dtype)
+    if dtype is None:
+        return self
+    if not isinstance(dtype, _dtype):
+        raise TypeError(f"to_dense(): argument 'dtype' (position 1) must be torch.dtype, not {type(dtype).__name__}")
+    return self.to(dtype)
 
 
 def __dlpack__(self: Tensor, **options: Any) -> Any:
-    """Return a DLPack capsule of the memory; NumPy's options.
+    """Return a DLPack capsule of the memory; the options are NumPy's.
 
     Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set.
     """
@@ -212,7 +228,7 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
-    """(1, 0): the CPU."""
+    """Return (1, 0): the CPU."""
     from .interchange import DLDeviceType
 
     return DLDeviceType.kDLCPU, 0
@@ -220,13 +236,21 @@ def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
 
 def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
     """Return the same view of another base, differentiably; None for no view or a base of another layout."""
+    if self._view is None:
+        return None
+    old, new = self._view.base._array, new_base._array
+    if old.shape != new.shape or old.strides != new.strides or old.dtype != new.dtype:
+        return None
+    return _view_func_unsafe(self, new_base)
+
+
+def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
+    """Return the same view of another base, differentiably, whatever the base's layout; None for no view."""
     view = self._view
     if view is None:
         return None
     if view.replay is not None:
         return view.replay(new_base)
     old, new = view.base._array, new_base._array
-    if old.shape != new.shape or old.strides != new.strides or old.dtype != new.dtype:
-        return None
     offset = offset_in_elements(self._array) - offset_in_elements(old) + offset_in_elements(new)
     return _operators.as_strided(new_base, self._array.shape, self.stride(), offset)

@@ -1,4 +1,4 @@
-"""The text of tensors, in PyTorch's layout; `set_printoptions` sets it."""
+"""The text of tensors, in PyTorch's layout, set by `set_printoptions`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def set_printoptions(
 
     Args:
         precision: digits after the point.
-        threshold: number of elements above which the middle is left out.
-        edgeitems: elements shown at each edge then.
+        threshold: number of elements above which the middle is omitted.
+        edgeitems: number of elements shown at each edge if so.
         linewidth: characters per line.
         profile: "default", "short" or "full".
-        sci_mode: True or False to force or forbid scientific notation; None decides by the values.
+        sci_mode: True or False to force or forbid scientific notation; None to decide by the values.
     """
     if profile is not None:
         presets = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
@@ -61,7 +61,7 @@ def set_printoptions(
 
 
 class _Formatter:
-    """Decides once for an array of real values how each of them prints, so that columns line up.
+    """The common format of an array of real values, so that columns line up.
 
     Floats print as integers with a point if all of them are, in scientific notation if they are very large, very small
     or far apart, and else with a fixed number of digits.
@@ -118,7 +118,7 @@ def _summarised(array: np.ndarray) -> np.ndarray:
 
 
 def _rows(array: np.ndarray, indent: int, show, summarise: bool) -> str:
-    """Nested brackets around the texts of an array, which starts `indent` characters into its line."""
+    """Return the texts of an array in nested brackets; it starts `indent` characters into its line."""
     if array.ndim == 0:
         return show(array.item())
     edge = options.edgeitems
@@ -153,7 +153,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
     name = "" if parameter is None else "Parameter containing:\n"
     opening = f"{kind.__name__}(" if _names_itself(kind, parameter) else "tensor("
-    if array.__class__ is not np.ndarray and contents is None:  # it stands for other tensors, which it may show
+    if array.__class__ is not np.ndarray and contents is None:  # no values of its own; it may show others
         contents = f"..., size={tuple(array.shape)}"
     parts = [contents if contents is not None else _body(array, len(opening))]
     dtype = tensor.dtype
@@ -166,7 +166,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
         parts.append(f"dtype={dtype}")
     try:
         node = tensor.grad_fn
-    except RuntimeError:  # a view whose history is gone
+    except RuntimeError:  # a view whose base was modified
         parts.append("grad_fn=<Invalid>")
     else:
         if node is not None:
@@ -185,12 +185,12 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
 
 
 def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
-    """Return whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
+    """Return whether tensors of a class show its name, as in PyTorch: those of user-defined subclasses."""
     return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
 
 
 def _joined(opening: str, parts: list[str]) -> str:
-    """Suffixes go on the last line while they fit, else on a line of their own."""
+    """Join suffixes to the text: on the last line if they fit, else on a line of their own."""
     text = opening + parts[0]
     used = len(text) - text.rfind("\n") + 1
     for part in parts[1:]:

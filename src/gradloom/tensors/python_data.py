@@ -1,4 +1,5 @@
-"""Python data as arrays: numbers, nested sequences of numbers, NumPy scalars and 0-dim tensors among them."""
+"""Convert Python data to arrays: numbers, nested sequences of numbers, with NumPy scalars and 0-dim tensors among
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 def array_of(data, wanted: dtype | None) -> np.ndarray:
-    """Return `data` as an ndarray, of PyTorch's choice of dtype or of the given one.
+    """Return `data` as an ndarray of the dtype that PyTorch chooses, or of the given one.
 
     Raises TypeError, ValueError, RuntimeError where PyTorch raises them: ragged, not numeric, out of range.
     """
@@ -23,7 +24,7 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
             return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
     if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
-        TYPE_OF[array.dtype]  # raises for a type that tensors do not have
+        TYPE_OF[array.dtype]  # raises for an unsupported type
         return array if wanted is None else array.astype(wanted.numpy, copy=False)
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
@@ -43,7 +44,7 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
 
 
 def _leaf_types(data) -> set[type]:
-    """Return the classes of what nested lists and tuples hold."""
+    """Return the classes of the leaves of nested lists and tuples."""
     found: set[type] = set()
     levels = [data]
     while levels:
@@ -56,7 +57,7 @@ def _leaf_types(data) -> set[type]:
 
 
 def _plain(data, types: list):
-    """`data` with tensors and NumPy scalars as Python numbers; the dtype of every leaf goes into `types`."""
+    """Return `data` with tensors and NumPy scalars as Python numbers; add the dtype of every leaf to `types`."""
     if type(data) in _SEQUENCES:
         return [_plain(d, types) for d in data]
     if isinstance(data, Tensor):
@@ -75,7 +76,7 @@ def _plain(data, types: list):
 
 
 def _as_lists(data):
-    """Return `data` with all sequences as lists; itself if it has only lists, or things that NumPy converts."""
+    """Return `data` with all sequences as lists; itself if it has only lists, or objects that NumPy converts."""
     kind = data.__class__
     if kind in _SEQUENCES:
         found = [_as_lists(d) for d in data]
@@ -85,7 +86,7 @@ def _as_lists(data):
 
 
 def _of_arrays(data, wanted):
-    """Nested sequences with arrays among the leaves: of the type that all of them promote to."""
+    """Convert nested sequences with arrays among the leaves, to the dtype that all of them promote to."""
     types: list[dtype] = []
 
     def look(part):
@@ -110,7 +111,7 @@ def _common(types) -> dtype | None:
 
 
 def _of_numbers(data, wanted):
-    """Nested sequences of Python numbers."""
+    """Convert nested sequences of Python numbers."""
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -132,7 +133,7 @@ def _of_numbers(data, wanted):
 
 
 def _large(data, array, wanted):
-    """Python's integers beyond 64 bits, which only tensors of a floating type can hold."""
+    """Convert Python integers beyond 64 bits, which only floating dtypes can represent."""
     kinds = {type(d) for d in array.flat}
     if kinds <= _NUMBERS and (float in kinds if wanted is None else wanted.category > INTEGRAL):
         return array.astype(np.complex128 if complex in kinds else np.float64)
@@ -140,7 +141,7 @@ def _large(data, array, wanted):
 
 
 def _of_anything(data, wanted):
-    """Convert anything that NumPy can read: arrays in lists, objects with `__array__`."""
+    """Convert any other object that NumPy can read: arrays in lists, objects with `__array__`."""
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -154,7 +155,7 @@ def _of_anything(data, wanted):
 
 
 def _converted(array, wanted):
-    """Return the conversion of Python numbers, which must fit."""
+    """Convert Python numbers; raise if they do not fit."""
     kind = array.dtype.kind
     if kind == "c" and INTEGRAL <= wanted.category < COMPLEX:
         raise TypeError("must be real number, not complex")
@@ -176,7 +177,7 @@ def _without_arrays(data):
 
 
 def _ragged(data, error):
-    """Return the expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
+    """Return the expected and the actual length of the first sequence that does not fit, as PyTorch reports them."""
     depth, level = 0, list(data)
     while level and all(isinstance(d, (list, tuple)) for d in level):
         depth += 1

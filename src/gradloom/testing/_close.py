@@ -158,7 +158,7 @@ def _compare_numbers(actual, expected, options, place) -> None:
 
 
 def _compare_tensors(actual, expected, options, place) -> None:
-    """Compare tensors, and what can be converted to tensors of a related class."""
+    """Compare tensors, and values that can be converted to tensors of a related class."""
     related = (
         type(actual) is type(expected)
         or options.allow_subclasses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import keyword
@@ -17,14 +18,14 @@ from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.derivatives.entries import NAME
 from gradloom.codegen.derivatives.specification import Given, Specification, analyse
 from gradloom.codegen.errors import SpecError, raise_all
-from gradloom.codegen.language.reserved import MODULE_NAMES
 from gradloom.codegen.language.scope import Callables, Helper, Kind
 from gradloom.codegen.operators import native_functions
 from gradloom.codegen.outputs.render import render_package
-from gradloom.codegen.reading.python_files import GivenFunctions, Signature
-from gradloom.codegen.reading.text import Entry, Text
-from gradloom.codegen.reading.yaml_files import parse_entries
+from gradloom.codegen.reading.python_files import GivenFunctions, Signature, signature
+from gradloom.codegen.reading.yaml_files import Entry, Text, parse_entries
+from gradloom.codegen.schema import MODULE_NAMES
 from gradloom.codegen.target import in_memory
+from gradloom.dispatch.state import DEBUG
 from gradloom.ops import _registry
 from gradloom.schema import IDENTIFIER
 
@@ -123,7 +124,9 @@ def _define(
     index = GivenFunctions(KERNELS, {name: signature_of(f) for name, f in given["kernels"].items()})
     known = {name: helper_of(f, f"{target.generated}.helpers") for name, f in given["helpers"].items()}
     specification = analyse(target, operators, entries, Given(index, known, _earlier(namespace, replaced)))
-    sources = render_package(specification)
+    sources = render_package(specification, DEBUG)
+    if DEBUG:
+        sources = {name: sources.get(f"debug/{name}", text) for name, text in sources.items() if name[:6] != "debug/"}
     modules: dict[str, ModuleType] = {}
     lines = tuple((shown, t.splitlines()) for shown, t in texts.items())
     try:
@@ -268,10 +271,6 @@ def _forget(modules: dict[str, ModuleType]) -> None:
         linecache.cache.pop(getattr(module, "__file__", None) or "", None)
 
 
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
 def named(what: str, functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Return {name: function}; `what` names the argument of `define` in errors.
 
@@ -299,39 +298,34 @@ def _name(function: object) -> str:
     return str(getattr(function, "__name__", function))
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Return a function's parameters; None if they are unknown, as for some functions written in C."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-
-
 def signature_of(function: Callable[..., Any]) -> Signature:
-    """Return the signature of a kernel."""
-    parameters = _parameters(function)
-    if parameters is None or any(p.kind in _OPEN for p in parameters):
+    """Return what is known of the signature of a kernel or helper, and, where its source can be read, of its body."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some functions written in C
         return Signature()
-    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return Signature()
+    keywords = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    positional = tuple(p.name for p in parameters if p.name not in keywords)
     required = frozenset(p.name for p in parameters if p.default is p.empty)
-    return Signature(tuple(p.name for p in parameters), len(positional), required)
+    read = _read_signature(function)
+    if (read.positional, read.keywords) != (positional, keywords):
+        read = Signature()
+    return Signature(positional, keywords, required, read.words, read.results)
+
+
+def _read_signature(function: Callable[..., Any]) -> Signature:
+    """Return what the source of a function shows; nothing if it cannot be read."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return Signature()
+    return signature(tree) if isinstance(tree, ast.FunctionDef) else Signature()
 
 
 def helper_of(function: Callable[..., Any], module: str) -> Helper:
     """Return what is known of a helper's parameters and result; `module` is where generated code imports it from."""
-    parameters = _parameters(function) or []
-    positional = [p for p in parameters if p.kind in _POSITIONAL]
-    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     returns = getattr(function, "__annotations__", {}).get("return")
     is_tensor = getattr(returns, "__name__", returns) == "Tensor"
-    return Helper(
-        name=_name(function),
-        module=module,
-        positional=tuple(p.name for p in positional),
-        required=sum(p.default is p.empty for p in positional),
-        keywords=frozenset(p.name for p in keywords),
-        required_keywords=frozenset(p.name for p in keywords if p.default is p.empty),
-        is_variadic=not parameters or any(p.kind in _OPEN for p in parameters),
-        returns=Kind.TENSOR if is_tensor else Kind.UNKNOWN,
-        arity=None,
-    )
+    return Helper(_name(function), module, signature_of(function), Kind.TENSOR if is_tensor else Kind.UNKNOWN)

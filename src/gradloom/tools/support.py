@@ -16,8 +16,9 @@ from gradloom.codegen.derivatives.derivatives import Derivatives
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.outputs.support import Fact, Row, Support
 
-from .verify.case import NoSamples, cases, tensors
+from .verify.case import tensors
 from .verify.operators import Operator, own_operators, own_specification
+from .verify.sampling import NoSamples, cases
 
 __all__ = ["complex_by_trying", "own_support", "support_row", "whole_row"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class device:
-    """The device of a tensor. Only the CPU can have tensors.
+    """The device of a tensor. Tensors exist on the CPU only.
 
     As a context manager it sets the device of new tensors, which is the CPU.
 
@@ -78,7 +78,7 @@ class device:
         return device, (self.type, self.index)
 
 
-# Types that have a name; there is only the first. Programs name others in code that they run where those exist.
+# Known types; only the first exists here. Programs name the others in code for machines that have them.
 TYPES = (
     "cpu",
     "cuda",
@@ -109,7 +109,7 @@ def check_device(value: object) -> None:
 
     Raises:
         RuntimeError: for any other device: gradloom computes on the CPU.
-        AssertionError: for a GPU, as in a PyTorch that was built without.
+        AssertionError: for a GPU, as in a CPU build of PyTorch.
     """
     if value is None or value is CPU:
         return

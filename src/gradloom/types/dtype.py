@@ -1,7 +1,7 @@
 """Data types: the `gradloom.float32` objects, their NumPy counterparts, and PyTorch's promotion rules.
 
-A Tensor does not store its dtype: it is read off the array (`TYPE_OF[array.dtype]`), so the two cannot disagree.
-bfloat16 comes from ml_dtypes and is looked up only when it is first used.
+A Tensor does not store its dtype: it is that of the array (`TYPE_OF[array.dtype]`), so the two cannot disagree.
+bfloat16 comes from ml_dtypes, which is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# Promotion categories, in rising order: the higher category wins whatever the widths are.
+# Promotion categories, in rising order: the higher category has precedence, regardless of width.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 
 
@@ -146,7 +146,7 @@ class _TypeTable(dict):
 
     def __missing__(self, np_type):
         if np_type.name == "bfloat16":
-            assert bfloat16.numpy  # looking it up registers it
+            assert bfloat16.numpy  # the look-up registers it
             return self[np_type]
         native = np_type.newbyteorder("=")
         if native in self:
@@ -164,7 +164,7 @@ PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: 
 
 
 class _Default:
-    """The default floating-point type, with what follows from it."""
+    """The default floating-point type, and the types derived from it."""
 
     float: dtype
     complex: dtype
@@ -181,7 +181,7 @@ default.set(float32)
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Make `d` the type of float tensors built from Python numbers, and of integer inputs to float functions.
+    """Set the dtype of tensors made from Python floats, and of results that float functions compute from integers.
 
     Raises TypeError if `d` is not a floating-point dtype.
     """
@@ -213,7 +213,7 @@ _WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
-    """Return the smallest type that both convert to, by PyTorch's table (int64 with float16 is float16, and so on).
+    """Return the smallest type that both convert to, by PyTorch's table: int64 with float16 gives float16.
 
     Args:
         a: a dtype.
@@ -245,7 +245,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 
 
 def _meant(given: Any, function: str, name: str, place: _builtins.int) -> dtype:
-    """Return a dtype, or that of a Python type."""
+    """Return the dtype for a dtype or a Python type."""
     found = PYTHON_TYPES.get(given) if isinstance(given, type) else given
     if not isinstance(found, dtype):
         raise TypeError(
@@ -262,7 +262,7 @@ def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
-    """Return whether PyTorch lets a result of type `from_` be written into a tensor of type `to`."""
+    """Return whether a result of type `from_` can be written to a tensor of type `to`."""
     from_, to = _meant(from_, "can_cast", "from_", 1), _meant(to, "can_cast", "to", 2)
     if from_.category > to.category:
         return False
@@ -293,7 +293,7 @@ class finfo(_Info):
 
     @property
     def resolution(self) -> _builtins.float:
-        """The decimal digits that every number of the type has, as a power of ten."""
+        """The decimal resolution of the type, a power of ten."""
         return 10.0**-self._info.precision
 
     def __init__(self, type: dtype | None = None) -> None:
@@ -364,7 +364,7 @@ def scalar_type_name(d: dtype) -> str:
 
 
 def legacy_type_name(d: dtype) -> str:
-    """Return the class name that `Tensor.type()` gives: torch.FloatTensor ..."""
+    """Return the class name that `Tensor.type()` returns: torch.FloatTensor ..."""
     return f"torch.{_LEGACY[d]}Tensor"
 
 
@@ -393,5 +393,5 @@ _C_NAMES = {
 
 
 def c_name(kind: np.dtype) -> str:
-    """Return the name of C++'s type in PyTorch's messages: float, long int, c10::Half ..."""
+    """Return the name of the C++ type in PyTorch's messages: float, long int, c10::Half ..."""
     return _C_NAMES.get(kind.name, kind.name)

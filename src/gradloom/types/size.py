@@ -7,13 +7,13 @@ from typing import Any, SupportsIndex, overload
 
 
 class Size(tuple[int, ...]):
-    """A shape. Slices, sums and products of shapes are shapes again."""
+    """A shape. Slices, sums and products of shapes are shapes."""
 
     __slots__ = ()
     __module__ = "gradloom"
 
     def numel(self) -> int:
-        """Number of elements of a tensor of this shape."""
+        """Return the number of elements of a tensor of this shape."""
         n = 1
         for d in self:
             n *= d

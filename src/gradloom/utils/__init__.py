@@ -17,7 +17,9 @@ else:
             except ModuleNotFoundError as error:
                 if error.name != f"{__name__}.{name}":
                     raise
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from ._absent import absent
+
+        raise absent(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Context managers that decorate functions, and base classes for one's own."""
+"""Context managers that decorate functions, and base classes for users' own."""
 
 from __future__ import annotations
 

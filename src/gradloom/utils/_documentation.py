@@ -1,4 +1,4 @@
-"""Docstrings of families: what members share is written once, and decorators fill it in.
+"""Shared docstrings of families: the common text is written once, and decorators fill it in.
 
 The decorators work on docstrings of this form: paragraphs, then the sections `Args:`, `Shape:`, `Returns:` and
 `Raises:`, of entries "names: description".

@@ -1,4 +1,4 @@
-"""Leaving dispatch for a block."""
+"""Disabling dispatch for a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["all_same_mode", "no_dispatch"]
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """Ask neither dispatch modes nor `__torch_dispatch__` of subclasses in this block."""
+    """Call neither dispatch modes nor `__torch_dispatch__` of subclasses in this block."""
     with DisableTorchDispatch():
         yield
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..dispatch import _operators
-from ..dispatch.interception import PYTHON, attend, register
-from ..dispatch.state import state
-from ..python_dispatch.torch_dispatch import handle
+from ..dispatch.interception import attend
+from ..dispatch.state import Whole, state, whole_context
+from ..python_dispatch.torch_dispatch import push_mode, restore_modes
 
 
-class TorchDispatchMode:
+class TorchDispatchMode(Whole):
     """Base of modes: within `with mode:` its `__torch_dispatch__` computes every operator, below autograd.
 
-    Modes nest; the innermost is asked first. A mode does not see the operators that it calls itself; outer modes do.
+    Modes nest; the innermost is called first. A mode does not see the operators that it calls itself; outer modes do.
     `func(*args, **kwargs)` computes the operator without the mode.
     """
 
     supports_higher_order_operators = False
 
     def __init__(self, _dispatch_key: Any = None) -> None:
-        self._before: list[tuple[Any, int]] = []
+        pass
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Compute an operator.
@@ -34,18 +33,13 @@ class TorchDispatchMode:
         """
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
 
-    def __enter__(self) -> Any:
-        register(PYTHON, handle)
-        if "_before" not in self.__dict__:  # a subclass that does not call our __init__
-            self._before = []
-        self._before.append(state.dispatch_modes)
-        state.dispatch_modes = (*state.dispatch_modes, self)
-        attend()
+    def _change(self) -> Any:
+        self._keep(state.dispatch_modes)
+        push_mode(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        state.dispatch_modes = self._before.pop()
-        attend()
+    def _restore(self, before: tuple[Any, ...]) -> None:
+        restore_modes(before)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +53,7 @@ class TorchDispatchMode:
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):
-    """A mode that changes nothing."""
+    """A mode that passes every call on unchanged."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -87,21 +81,25 @@ def _len_torch_dispatch_stack() -> int:
     return len(state.dispatch_modes)
 
 
-@contextmanager
+@whole_context
 def _disable_current_modes() -> Iterator[list[Any]]:
     """Leave all dispatch modes for a block."""
     modes = state.dispatch_modes
-    state.dispatch_modes = ()
-    attend()
     try:
+        state.dispatch_modes = ()
+        attend()
         yield list(modes)
     finally:
         state.dispatch_modes = modes
-        attend()
+        try:
+            attend()
+        except BaseException:
+            attend()
+            raise
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether a tensor exposes what it wraps by `__tensor_flatten__` and `__tensor_unflatten__`."""
+    """Return whether a tensor exposes the tensors it wraps by `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         isinstance(t, _operators.Tensor)
         and type(t) is not _operators.Tensor
@@ -110,7 +108,7 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Return whether a class's tensors expose what they wrap by `__tensor_flatten__` and `__tensor_unflatten__`."""
+    """Return whether tensors of a class have `__tensor_flatten__` and `__tensor_unflatten__`."""
     return (
         issubclass(t, _operators.Tensor)
         and t is not _operators.Tensor

@@ -1,6 +1,6 @@
 """Nested containers as trees: flattened into a list of leaves and a spec from which the same containers are rebuilt.
 
-See Note [Trees] in _tree_spec.py for what is a container and what a leaf.
+Note [Trees] in _tree_spec.py defines containers and leaves.
 
 Not optree: it flattens small trees twice as fast (a dict of four leaves in 1.6 us against 3.4 us; 100 leaves in 20 us
 against 17 us), but takes 45 ms to import, is a compiled wheel and sorts the keys of dicts. It would save no line here:
@@ -36,7 +36,7 @@ def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], Tree
     """Return the leaves of a tree in order, and its structure.
 
     Args:
-        tree: any value; what is not a container is a tree of one leaf.
+        tree: any value; a value that is not a container is a tree of one leaf.
         is_leaf: predicate of a subtree that makes it a leaf.
     """
     leaves: list[Any] = []

@@ -1,11 +1,11 @@
 """Recomputation of a checkpointed part of a program under the conditions of its first run.
 
 Note [Recomputation]
-Without reentrance, the part runs under saved-tensor hooks that keep of each saved tensor only its position in the order
-of saving (a `_Place`) and its metadata. The first time that backward asks for one of them, the part runs again under
-other hooks, which collect what is saved now; the tensor of the same position is the one requested. The part's inputs
-are kept as a node keeps them, under the hooks that surround the part: within another checkpoint they are recomputed in
-turn, so that nested checkpoints keep no more than the outermost's inputs.
+Without reentrance, the part runs under saved-tensor hooks that keep only the metadata of each saved tensor and its
+position in the order of saving (a `_Place`). When backward first requests one of them, the part runs again under other
+hooks, which collect the tensors saved now; the one at the same position is returned. The part's inputs are saved like a
+node's, under the hooks that surround the part: within another checkpoint they are recomputed in turn, so that nested
+checkpoints keep only the inputs of the outermost.
 
 With reentrance, the part is a custom Function that runs without recording; its backward records it anew and runs a
 backward pass of its own.
@@ -40,7 +40,7 @@ class Settings:
 
 
 class _Place:
-    """What a node keeps instead of a tensor: the part, and the tensor's position among its saved tensors."""
+    """Replaces a saved tensor in a node: the part, and the tensor's position among its saved tensors."""
 
     __slots__ = ("part", "number", "__weakref__")
 
@@ -49,7 +49,7 @@ class _Place:
 
 
 class _Enough(Exception):
-    """Raised to end a recomputation that has all it needs."""
+    """Raised to end a recomputation that has saved all requested tensors."""
 
 
 class Conditions:
@@ -114,7 +114,7 @@ class Part:
         self.args = tuple([_kept(a) for a in args])
         self.kwargs = {name: _kept(a) for name, a in kwargs.items()}
         self.conditions = Conditions(preserve)
-        self.looks: list[str] = []  # of each saved tensor, in the order of saving
+        self.looks: list[str] = []  # metadata of each saved tensor, in the order of saving
         self.found: dict[int, dict[int, Tensor]] = {}  # pass -> number -> tensor
         self.found_in: WeakKeyDictionary[GraphExecGroup, dict[int, Tensor]] = WeakKeyDictionary()
         self.early_stop, self.checks, self.debug = True, True, False
@@ -129,7 +129,10 @@ class Part:
         return saved_tensors_hooks(pack, lambda place: place.part.tensor(place.number))
 
     def tensor(self, number: int) -> Tensor:
-        """Return a saved tensor, recomputed once per pass; outside of a pass, at each access."""
+        """Return a saved tensor, recomputed once per pass; outside of a pass, at each access.
+
+        Raises CheckpointError if a pass needs it twice.
+        """
         task, group = state.graph_task, GraphExecGroup._get_current_group()
         if task is None:
             return self.run()[number]
@@ -138,25 +141,16 @@ class Part:
         for finished in [key for key in self.found if key != task.id and not _is_running(key)]:
             del self.found[finished]
         found = self.found.get(task.id)
-        if found is None or number not in found:
+        if found is None:
             found = self.found[task.id] = self.run()
-        tensor = found[number]
-        if not task.keep_graph:
-            del found[number]
-        return tensor
+        return _taken(found, number)
 
     def shared(self, group: GraphExecGroup, number: int) -> Tensor:
         """Return a saved tensor for one of several passes, recomputed once for all of them."""
         found = self.found_in.get(group)
         if found is None:
             found = self.found_in[group] = self.run()
-        if number not in found:
-            raise CheckpointError(
-                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
-                "unpacked once. Within a GraphExecGroup, no two backward passes may need the same "
-                "saved tensor, and ctx.saved_tensors is read once."
-            )
-        return found.pop(number)
+        return _taken(found, number)
 
     def run(self) -> dict[int, Tensor]:
         """Run the part again; return what it saves, by position."""
@@ -206,7 +200,7 @@ class Part:
             ]
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different "
-                "metadata than during the forward pass.\n" + "\n".join(lines) + self.told(looks)
+                "metadata than during the forward pass.\n" + "\n".join(lines) + "\n." + self.told(looks)
             )
 
     def told(self, looks: list[str]) -> str:
@@ -218,6 +212,17 @@ class Part:
         return f"\nSaved in the original run:\n{_listed(self.looks)}\nSaved in the run in backward:\n{_listed(looks)}"
 
 
+def _taken(found: dict[int, Tensor], number: int) -> Tensor:
+    """Remove a recomputed tensor and return it."""
+    if number not in found:
+        raise CheckpointError(
+            "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are "
+            "calling ctx.saved_tensors in backward, make sure to do so only once. Within a GraphExecGroup, no two "
+            "backward passes may need the same saved tensor."
+        )
+    return found.pop(number)
+
+
 def _listed(looks: list[str]) -> str:
     return "\n".join(f"  {i}: {look}" for i, look in enumerate(looks)) or "  nothing"
 
@@ -227,7 +232,7 @@ def _look(tensor: Tensor) -> str:
 
 
 def _kept(value: Any) -> Any:
-    """Save an input as a node would, under the hooks in force."""
+    """Save an input as a node would, under the current hooks."""
     return SavedVariable(value) if isinstance(value, Tensor) and not value._inference else value
 
 

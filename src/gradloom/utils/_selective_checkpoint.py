@@ -1,10 +1,9 @@
 """Selective checkpoints: a policy decides for each operator whether its result is kept or recomputed.
 
 Note [Selective checkpoints]
-A dispatch mode sees the part's first run, asks the policy about each operator's result and keeps those selected, by
-operator and number of the call. Another mode sees the recomputation and returns kept results instead of computing them.
-Both are below autograd: the operator's history is recorded either way, so that the checkpoint saves the same tensors in
-both runs.
+In the part's first run, a dispatch mode calls the policy for each operator and keeps the results it selects, by
+operator and number of the call. In the recomputation, another mode returns kept results instead of computing them. Both
+modes are below autograd: history is recorded either way, so that the checkpoint saves the same tensors in both runs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["CheckpointPolicy", "SAC_IGNORED_OPS", "SelectiveCheckpointContext", 
 
 
 class CheckpointPolicy(enum.Enum):
-    """Whether an operator's result is kept or recomputed. MUST and PREFER differ for compilers only.
+    """Decision on an operator's result: keep or recompute it. MUST and PREFER differ for compilers only.
 
     Results that PyTorch may move to the CPU are recomputed, as they are there without a compiler.
     """
@@ -37,7 +36,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """Context that a policy gets besides the operator and its arguments.
+    """Context that a policy receives besides the operator and its arguments.
 
     Args:
         is_recompute: whether the part is being recomputed; policies are asked in the first run only.
@@ -53,7 +52,7 @@ _RECOMPUTE, _CONSUMED = object(), object()
 
 
 def _ignored_operators() -> frozenset[Any]:
-    """Return the operators that compute nothing, about which no policy is asked."""
+    """Return the operators that compute nothing; no policy is called for them."""
     aten = import_module("gradloom.ops").aten
     names = ("detach", "is_contiguous", "size", "stride", "storage_offset", "dim", "numel")
     return frozenset(getattr(aten, name).default for name in names if hasattr(aten, name))
@@ -74,16 +73,12 @@ class _Kept:
     def get(self, allow_mutation: bool) -> Tensor:
         """Return the tensor."""
         if self.tensor._version != self.version and not allow_mutation:
-            raise RuntimeError(
-                "Tensor cached during selective activation checkpoint has been mutated. Let the policy "
-                "recompute the operator whose result is written to, or pass "
-                "allow_cache_entry_mutation=True if the value after the write is meant."
-            )
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
         return self.tensor
 
 
 class _CachingTorchDispatchMode(TorchDispatchMode):
-    """Keep what the policy selects in `storage`: operator -> number of the call -> result."""
+    """A mode that keeps the results selected by the policy in `storage`: operator -> number of the call -> result."""
 
     def __init__(self, policy_fn: Callable[..., Any], storage: dict[Any, dict[int, Any]]) -> None:
         super().__init__()
@@ -105,7 +100,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 
 
 class _CachedTorchDispatchMode(TorchDispatchMode):
-    """Return what `storage` holds instead of recomputing it."""
+    """A mode that returns results held in `storage` instead of recomputing them."""
 
     def __init__(self, storage: dict[Any, dict[int, Any]], allow_cache_entry_mutation: bool = False) -> None:
         super().__init__()
@@ -125,9 +120,9 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         if func not in self.storage or number not in self.storage[func]:
             what = f"{func} invocation index {number}" if func in self.storage else f"{func}"
             raise RuntimeError(
-                f"{what} encountered during backward but not found in storage: the part ran other "
-                "operators than in its first run. It has to be deterministic, and not to depend on what "
-                "changes between forward and backward."
+                f"{what} encountered during backward but not found in storage. This can happen if the operations in "
+                "the checkpointed region are nondeterministic or depend on global state that changed between "
+                "forward and backward."
             )
         found = self.storage[func][number]
         if found is _RECOMPUTE:
@@ -189,17 +184,20 @@ def create_selective_checkpoint_contexts(
     elif callable(policy_fn_or_list):
         policy = policy_fn_or_list
     else:
-        raise TypeError(
-            f"policy_fn_or_list must be either a function or a list of ops, not {type(policy_fn_or_list).__name__}."
-        )
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     storage: dict[Any, dict[int, Any]] = defaultdict(dict)
     return (_CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation))
 
 
 def _overload(operator: Any) -> Any:
     if not hasattr(operator, "_overloadname"):
-        hint = f" Take one of its overloads: {operator}.default" if hasattr(operator, "overloads") else ""
+        hint = (
+            "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have "
+            "`gradloom.ops.aten.mm`, change it to `gradloom.ops.aten.mm.default`."
+            if hasattr(operator, "overloads")
+            else ""
+        )
         raise ValueError(
-            f"Expected op in `op_list` to be an OpOverload but got: {operator} of type {type(operator)}.{hint}"
+            f"Expected op in `op_list` to be an OpOverload but got: {operator} of type {type(operator)}. {hint}"
         )
     return operator

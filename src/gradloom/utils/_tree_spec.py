@@ -57,10 +57,10 @@ class GetAttrKey(NamedTuple):
 
 
 class Container(NamedTuple):
-    """How one kind of container is flattened and rebuilt.
+    """The way to flatten and rebuild one kind of container.
 
     Attributes:
-        flatten: container -> (children, context), the context being all that is needed besides the children.
+        flatten: container -> (children, context); the context is all else that `unflatten` needs.
         unflatten: (children, context) -> container.
         keys: (children, context) -> the children's keys; None if they have none.
         label: name in a printed spec.
@@ -155,7 +155,7 @@ def kind_of(value) -> Any:
     if isinstance(value, tuple):
         if is_namedtuple(value):
             return namedtuple
-        _know_the_library_s()
+        _register_library_types()
         from ..return_types import NamedResult
 
         if issubclass(cls, NamedResult):
@@ -169,7 +169,7 @@ def kind_of(value) -> Any:
     return None
 
 
-def _know_the_library_s() -> None:
+def _register_library_types() -> None:
     """Register the library's own tuples on first use."""
     from ..types.size import Size
 

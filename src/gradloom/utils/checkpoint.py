@@ -72,13 +72,14 @@ def checkpoint(
         use_reentrant: False is recommended. True runs the part without recording and needs an input that requires grad;
             it is PyTorch's default, with a warning.
         context_fn: returns two context managers, for the first run and for recomputation.
-        determinism_check: "default" compares shapes, dtypes and devices of what both runs save, "none" does not.
-        debug: list what both runs saved in the error about a difference.
+        determinism_check: "default" compares shapes, dtypes and devices of the tensors saved by both runs, "none" does
+            not.
+        debug: list the tensors saved by both runs in the error about a difference.
         early_stop: stop the recomputation once everything needed has been computed.
         preserve_rng_state: (keyword) draw the same random numbers in both runs; default True.
 
     Returns:
-        What `function` returns.
+        The result of `function`.
 
     Raises:
         ValueError: for keywords that the reentrant variant does not take.
@@ -99,7 +100,7 @@ def checkpoint(
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in ("default", "none"):
-        raise ValueError(f"determinism_check should be one of ['default', 'none'], not {determinism_check!r}")
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     forward_context, recompute_context = context_fn()
     if not is_grad_enabled():
         with forward_context:
@@ -167,7 +168,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
     """Set random states of devices other than the CPU.
 
     Args:
-        devices, states: what `get_device_states` returned.
+        devices, states: the results of `get_device_states`.
         device_type: device type.
 
     Raises:

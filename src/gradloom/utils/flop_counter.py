@@ -1,4 +1,4 @@
-"""Counting of floating-point operations: those of matrix products and convolutions, which are nearly all.
+"""Count floating-point operations, of matrix products and convolutions only, which dominate.
 
 with FlopCounterMode() as counter:
     model(x).sum().backward()
@@ -26,7 +26,7 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 
 
 def _shapes(formula: Callable[..., int]) -> Callable[..., int]:
-    """Turn a formula of shapes into one of tensors."""
+    """Convert a formula of shapes to one of tensors."""
 
     @wraps(formula)
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -133,7 +133,7 @@ def conv_backward_flop(
     if output_mask[0]:
         total += conv_flop_count(grad, w, out_shape[0], not transposed)
     if output_mask[1]:
-        seen = x if transposed else grad  # the weight is applied once per element of it
+        seen = x if transposed else grad  # each element of it is multiplied by the weight once
         total += 2 * prod(w[2:]) * prod(seen[2:]) * x[0] * x[1] * grad[1]
     return total
 
@@ -217,7 +217,7 @@ class FlopCounterMode(TorchDispatchMode):
 
 
 def _short(count: int, total: int) -> str:
-    """Format a count in the unit that suits the total."""
+    """Format a count in the unit chosen for the total."""
     units = ("", "K", "M", "B", "T")
     index = max(0, min(len(units) - 1, (len(str(total)) - 2) // 3))
     return f"{count / 1000**index:,.3f}{units[index]}" if index else f"{count:,}"

@@ -116,7 +116,7 @@ class BackwardHook:
         replaced = list(values)
         for position, tensor in zip(positions, wrapped, strict=True):
             replaced[position] = tensor
-        # A namedtuple of outputs stays one.
+        # A namedtuple of outputs stays a namedtuple.
         return (tuple(replaced) if type(values) is tuple else type(values)(*replaced)), positions
 
     @staticmethod
@@ -139,7 +139,7 @@ class BackwardHook:
         return tuple(grad_outputs[position] for position in self.output_positions)
 
     def _without_input_gradients(self):
-        """Run the hooks when no input requires grad, so that there is no input node and nothing to replace."""
+        """Run the hooks if no input requires grad: there is no input node, and no gradient to replace."""
         from gradloom.core.user_stack import level_of_user
 
         warnings.warn(
@@ -158,7 +158,7 @@ class BackwardHook:
 
     def _on_input_gradients(self, grad_inputs, _grad_outputs):
         if self.grad_outputs is None:
-            # The inputs' gradients were requested along a path around the outputs.
+            # The gradients of the inputs were computed along a path that bypasses the outputs.
             return None
         gradients = self._spread(self.input_positions, grad_inputs, self.input_count)
         for hook in self.user_hooks:

@@ -26,7 +26,7 @@ from ..types.dtype import TYPE_OF
 
 __all__ = ["Edge", "Graph", "Vertex", "graph"]
 
-LARGEST_DRAWING = 2_000  # nodes; Graphviz takes minutes for more
+LARGEST_DRAWING = 2_000  # maximum number of nodes; Graphviz takes minutes for more
 _STYLE = {"output": 'shape=oval, fillcolor="#fdf3d0"', "leaf": 'fillcolor="#d8e8f8"', "node": 'fillcolor="#ffffff"'}
 _HOW_TO_INSTALL = (
     "the picture needs the program `dot` of Graphviz, which is not installed: `apt install graphviz`, `brew install "
@@ -235,7 +235,7 @@ def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], s
 
 
 def _shape(node: Node, number: int) -> str:
-    """Return shape and dtype of a gradient that a node receives; empty if the node does not know."""
+    """Return shape and dtype of a gradient that a node receives; empty if they are unknown."""
     metadata = node.input_metadata
     if 2 * number >= len(metadata) or metadata[2 * number] is None:
         return ""
@@ -286,7 +286,7 @@ def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
         raise TypeError(f"{hint}, not {type(params).__name__}")
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Tensor)):
-            raise TypeError(f"{hint}; {pair!r:.60} is no such pair")
+            raise TypeError(f"{hint}; {pair!r:.60} is not such a pair")
         node, number = gradient_edge(pair[1])
         if node is not None:
             found.setdefault((node, number), []).append(str(pair[0]))
@@ -306,7 +306,7 @@ def saved_values(node: Node) -> list[tuple[str, str]]:
     found = [(name, describe(getattr(node, f"saved_{name}", None))) for name in node._saved_fields]
     if not found and getattr(node, "_released", False):
         return [("saved tensors", "released by an earlier backward pass")]
-    saved: Any = getattr(node, "_saved", ())  # of a custom Function
+    saved: Any = getattr(node, "_saved", ())  # a custom Function
     if not found and saved:
         found = [(f"tensor {i}", describe(value)) for i, value in enumerate(saved)]
     return found

@@ -7,6 +7,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ..call import Call
+from ._loop import loop
 
 
 def as_channels(tensor: Tensor) -> Tensor:
@@ -74,3 +75,12 @@ def convolution_backward(call: Call) -> Any:
         if mask[1]:
             of_weight = ops.unflatten(found[1], 0, (size, weight._array.shape[1]))
     return call.wrap((of_input, of_weight, of_bias))
+
+
+def conv_tbc(call: Call) -> Any:
+    """Fold the batch into that of (time, batch, channels), if weight and bias are shared."""
+    if call.is_batched("weight") or call.is_batched("bias"):
+        return loop(call)
+    x = call.physical("self")
+    found = call.invoke({"self": ops.flatten(ops.movedim(x, 0, 1), 1, 2)})
+    return call.wrap(ops.movedim(ops.unflatten(found, 1, (call.size, x._array.shape[2])), 1, 0))

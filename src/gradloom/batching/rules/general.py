@@ -62,14 +62,14 @@ def pointwise(call: Call) -> Any:
 
 
 def aligned(call: Call) -> Any:
-    """Operators that broadcast leading dimensions: give all operands the same number of dimensions."""
+    """Give all operands the same number of dimensions, for operators that broadcast leading dimensions."""
     call.values.update(call.promoted())
     rank = max([call.rank(n) for n in call.tensors])
     return call.wrap(call.invoke({n: padded(call.physical(n), rank) for n in call.tensors}))
 
 
 def reduction(call: Call) -> Any:
-    """The rule's argument names the parameter with the dimensions; `[]` after it means that it takes several."""
+    """Reduce dimensions. The rule's argument names the parameter that has them, with `[]` if it takes several."""
     name = call.arguments[0].removesuffix("[]")
     several = name != call.arguments[0]
     x, rank, dim = call.physical(call.first), call.rank(call.first), call[name]
@@ -106,8 +106,8 @@ def _each(found: Any, function: Any) -> Any:
 
 
 def whole(call: Call) -> Any:
-    """A reduction over all dimensions: flatten them and call the named operator over that dimension. It takes the
-    input, further numbers, the dimension, and keyword arguments."""
+    """Reduce all dimensions: flatten them and call the named operator over that dimension, with the input, further
+    numbers, the dimension, and keyword arguments."""
     x, rank = call.physical(call.first), call.rank(call.first)
     x = ops.flatten(x, 1, -1) if rank else ops.unsqueeze(x, 1)
     function = getattr(ops, call.arguments[0])
@@ -155,7 +155,7 @@ def _without_last(result: Tensor) -> Tensor:
 
 
 def sizes(call: Call) -> Any:
-    """The rule's first argument names the size of a tensor, the others name dimensions of it."""
+    """Call an operator with sizes. The rule's arguments name the size of a tensor, and its dimensions."""
     name, *rest = call.arguments
     size = tuple(call[name])
     rank = len(size)
@@ -174,7 +174,7 @@ def sizes(call: Call) -> Any:
 
 
 def fold(call: Call) -> Any:
-    """The rule's argument is the number of dimensions of an item; the call has one item, or a batch of items."""
+    """Fold the batch. The rule's argument is the rank of an item; the call has one item, or a batch of items."""
     item = int(call.arguments[0])
     changes, outer = {}, None
     for n in call.tensors:
@@ -197,7 +197,7 @@ NONE, MEAN, SUM = range(3)
 
 
 def loss(call: Call) -> Any:
-    """Elementwise losses with a parameter `reduction`."""
+    """Batch an elementwise loss with a parameter `reduction`."""
     call.values.update(call.promoted())
     rank = max([call.rank(n) for n in call.tensors])
     found = call.invoke({**{n: padded(call.physical(n), rank) for n in call.tensors}, "reduction": NONE})
@@ -211,7 +211,7 @@ def loss(call: Call) -> Any:
 
 
 def loss_backward(call: Call) -> Any:
-    """Derivatives of elementwise losses: elementwise, times the gradient of the reduced loss."""
+    """Batch the derivative of an elementwise loss: elementwise, times the gradient of the reduced loss."""
     how = call.values.get("reduction", MEAN)
     shapes = [call.values[n]._array.shape for n in call.tensors[1:]]
     found = call.invoke({**align(call), "reduction": NONE})
@@ -226,7 +226,7 @@ def loss_backward(call: Call) -> Any:
 
 
 def write(call: Call) -> Any:
-    """In place: copy the result of the named operator into the first argument."""
+    """Batch an in-place operator: copy the result of the named operator into the first argument."""
     written(call)
     function = getattr(import_module(call.wrapper.__module__), call.arguments[0])
     return ops.copy_(call.values[call.first], call.invoke(wrapper=function))

@@ -191,8 +191,8 @@ def index_select(call: Call) -> Any:
 
 
 def along(call: Call) -> Any:
-    """index_add and similar operators on (self, dim, index, source): concatenate the batch elements along `dim` and
-    offset each element's indices by the start of its part."""
+    """Batch index_add and similar operators on (self, dim, index, source): concatenate the batch elements along `dim`
+    and offset each element's indices by the start of its part."""
     rank, dim = call.rank(call.first), call["dim"]
     if not rank:
         return loop(call)
@@ -279,7 +279,7 @@ def embedding_dense_backward(call: Call) -> Any:
 
 
 def searchsorted(call: Call) -> Any:
-    """One sorted vector per batch element, or one for each row of the values."""
+    """Search one sorted vector per batch element, or one for each row of the values."""
     names = call.tensors
     vectors, values = names[0], names[1] if len(names) > 1 else ""
     if "sorter" in names or not values:
@@ -318,8 +318,8 @@ def isin(call: Call) -> Any:
 def masked_select(call: Call) -> Any:
     if call.is_batched("mask"):
         dynamic(call)
-    if call.rank("mask") != call.rank(call.first):
-        return loop(call)
+    if call.rank("mask") != call.rank(call.first) or not call.rank("mask"):
+        return loop(call)  # of other shapes; and `index` refuses a mask without dimensions
     return ops.index(call[call.first], (call["mask"],))
 
 

@@ -78,7 +78,7 @@ def _added(call: Call, product: Any, rank: int) -> Any:
     if product._array.dtype.kind not in "fcV" and (alpha, beta) != (1, 1):
         return loop(call)  # integers truncate alpha and beta, and bools have no products
     if alpha == 0:
-        product = ops.zeros_like(product)  # which nan and inf times zero would not be
+        product = ops.zeros_like(product)  # nan and inf times zero would be nan
     elif alpha != 1:
         product = product * alpha
     if beta == 0:

@@ -79,14 +79,24 @@ def _flat(call: Call, *names: str) -> dict[str, Any]:
 
 
 def native_batch_norm(call: Call) -> Any:
+    return _batch_norm(call, bool(call.values.get("training", False)))
+
+
+def batch_norm_with_update(call: Call) -> Any:
+    return _batch_norm(call, True)
+
+
+def _batch_norm(call: Call, training: bool) -> Any:
     x = call.physical("input")
-    running = {}
+    running: dict[str, Any] = {}
     for n in ("running_mean", "running_var"):
-        if call["training"] and call[n] is not None and not call.is_batched(n):
+        if n not in call.values:
+            continue
+        if training and call[n] is not None and not call.is_batched(n):
             raise RuntimeError(RUNNING)
         running[n] = None if call[n] is None else ops.reshape(call.physical(n), (-1,))
     found = call.invoke({"input": as_channels(x), **_flat(call, "weight", "bias"), **running})
-    if call["training"]:
+    if training:
         for n, flat in running.items():
             if flat is not None and not _shares_memory(flat, call.physical(n)):
                 ops.copy_(ops.detach(call.physical(n)), ops.unflatten(ops.detach(flat), 0, (call.size, -1)))
@@ -100,7 +110,8 @@ def _shares_memory(a: Tensor, b: Tensor) -> bool:
 
 def native_batch_norm_backward(call: Call) -> Any:
     changes = {n: as_channels(call.physical(n)) for n in ("grad_out", "input")}
-    vectors = _flat(call, "weight", "running_mean", "running_var", "save_mean", "save_invstd")
+    deviation = "save_invstd" if "save_invstd" in call.values else "save_var"
+    vectors = _flat(call, "weight", "running_mean", "running_var", "save_mean", deviation)
     found = call.invoke({**changes, **vectors})
     of_input = None if found[0] is None else from_channels(found[0], call.size)
     return call.wrap((of_input, *[None if f is None else ops.unflatten(f, 0, (call.size, -1)) for f in found[1:]]))

@@ -77,7 +77,7 @@ def _like(call: Call, mode: str) -> Any:
 
 
 def _drawn(call: Call, mode: str) -> Any:
-    """Operators whose inputs are parameters of the distribution: bernoulli, poisson, normal, multinomial, dropout."""
+    """Batch operators whose inputs are parameters of the distribution: bernoulli, normal, multinomial, dropout ..."""
     tensors = call.tensors
     if mode == "same":
         if any(call.is_batched(n) for n in tensors):

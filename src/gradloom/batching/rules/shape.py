@@ -90,7 +90,7 @@ def squeeze(call: Call) -> Any:
 
 
 def as_strided(call: Call) -> Any:
-    """The offset counts from the start of the storage, as for the first batch element."""
+    """Batch as_strided. The offset counts from the start of the storage, as for the first batch element."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
     found = call.invoke(
@@ -167,7 +167,7 @@ def trace(call: Call) -> Any:
 
 
 def channels(call: Call) -> Any:
-    """Operators whose dimensions 0 and 1 are batch and channels: fold vmap's batch into dimension 0."""
+    """Batch operators whose dimensions 0 and 1 are batch and channels: fold vmap's batch into dimension 0."""
     x = call.physical(call.first)
     count = x._array.shape[1]
     found = call.invoke({call.first: ops.flatten(x, 0, 1)})
@@ -187,7 +187,7 @@ def through(call: Call) -> Any:
 
 
 def made_like(call: Call) -> Any:
-    """new_zeros and similar factories: one tensor of the given size per batch element."""
+    """Batch new_zeros and similar factories: one tensor of the given size per batch element."""
     size = call.arguments[0]
     if innermost((call[call.first],)) is not call.level:
         return loop(call)

@@ -1,4 +1,4 @@
-"""Einstein summation: the equation, and its evaluation by matrix products of two operands at a time.
+"""Einstein summation: parse the equation, and evaluate it by matrix products of two operands at a time.
 
 A label is a letter, or a number below 0 for a dimension under the ellipsis (-1 for the last one).
 """
@@ -12,14 +12,14 @@ _ELLIPSIS = "..."
 
 
 def einsum(equation, tensors, path=None):
-    """Return sums of products of elements, as the equation says (PyTorch's einsum).
+    """Return the sums of products of elements that the equation describes (PyTorch's einsum).
 
     Args:
         equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without it the
             result has the letters that occur once, in alphabetical order, after the dimensions under an ellipsis.
-        tensors: the operands. Sizes of one broadcast.
+        tensors: the operands. Sizes of 1 broadcast.
         path: pairs of positions in the list of operands, one after another; the product of a pair goes to the end of
-            the list. By default the first two, or for more than two operands what np.einsum_path finds.
+            the list. The default for more than two operands is the result of np.einsum_path.
     """
     if not tensors:
         raise RuntimeError("einsum(): must provide at least one operand")
@@ -97,7 +97,7 @@ def _labels(text, what, start) -> list:
 
 
 def _expanded(labels, count) -> list:
-    """Return labels with `count` dimensions in place of the ellipsis."""
+    """Return the labels with the ellipsis replaced by `count` dimensions."""
     if _ELLIPSIS not in labels:
         return labels
     at = labels.index(_ELLIPSIS)
@@ -105,7 +105,7 @@ def _expanded(labels, count) -> list:
 
 
 def _covered(inputs) -> int:
-    """Return the largest number of dimensions under an ellipsis."""
+    """Return the largest number of dimensions that an ellipsis stands for."""
     return max((-x for labels in inputs for x in labels if x.__class__ is int), default=0)
 
 
@@ -129,7 +129,7 @@ def _implicit_output(inputs) -> list:
 
 
 def _sizes(inputs, tensors) -> dict:
-    """Return the size of each label, those of one broadcast."""
+    """Return the size of each label; sizes of 1 broadcast."""
     sizes: dict = {}
     for number, (labels, tensor) in enumerate(zip(inputs, tensors, strict=True)):
         own: dict = {}
@@ -153,7 +153,7 @@ def _sizes(inputs, tensors) -> dict:
 
 
 def _arranged(tensor, labels, order):
-    """Return the tensor with all labels as dimensions, in order: diagonals of repeated ones, size 1 for absent ones."""
+    """Return the tensor with all labels as dimensions: repeated labels become diagonals, absent ones size 1."""
     labels = list(labels)
     for x in dict.fromkeys(labels):
         while labels.count(x) > 1:
@@ -181,7 +181,7 @@ def _pairs(path, operands, order, output, sizes):
 def _greedy_pairs(operands, order, output, sizes):
     import numpy as np
 
-    letter = dict(zip(sizes, sorted(_LETTERS), strict=False))  # no more than 52 labels, or np.einsum_path refuses
+    letter = dict(zip(sizes, sorted(_LETTERS), strict=False))  # np.einsum_path refuses more than 52 labels
     if len(letter) < len(sizes):
         return [(0, 1)] * (len(operands) - 1)
     own = [[x for x, n in zip(order, t.shape, strict=True) if n != 1] for t in operands]
@@ -193,7 +193,7 @@ def _greedy_pairs(operands, order, output, sizes):
     pairs, names = [], list(range(len(operands)))
     for step in found:
         chosen = [names[i] for i in step]
-        for other in chosen[1:]:  # more than two at once where nothing is gained by an order
+        for other in chosen[1:]:  # a step with more than two operands: their order does not matter
             i, j = names.index(chosen[0]), names.index(other)
             pairs.append((i, j))
             names = [x for x in names if x not in (chosen[0], other)] + [chosen[0]]
@@ -201,8 +201,8 @@ def _greedy_pairs(operands, order, output, sizes):
 
 
 def _contract(a, b, kept, counts):
-    """Return the product of two operands, summed over the dimensions from `kept` on that no other operand has; update
-    `counts`, the number of operands that have each dimension (of another size than 1)."""
+    """Return the product of two operands, summed over the dimensions from `kept` on that no other operand has. Update
+    `counts`, the number of operands with each dimension of a size other than 1."""
     summed, alone = [], ([], [])
     for d in range(kept, a.dim()):
         wide = a.shape[d] != 1, b.shape[d] != 1
@@ -221,7 +221,7 @@ def _contract(a, b, kept, counts):
 
 
 def _product(a, b, summed):
-    """Return the product summed over dimensions that both have, which stay as 1, by one batched matrix product."""
+    """Return the product, summed over common dimensions (kept with size 1), by one batched matrix product."""
     groups = _groups(a, b, summed)
     both, of_a, of_b = groups
     n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))
@@ -234,7 +234,7 @@ def _product(a, b, summed):
 
 
 def _groups(a, b, summed):
-    """Return the other dimensions: those of both operands, of the first and of the second."""
+    """Return the remaining dimensions: those of both operands, of the first only, and of the second only."""
     found = [], [], []
     for d in range(a.dim()):
         if d not in summed:

@@ -11,10 +11,10 @@ from ...types.dtype import scalar_type_name
 def matmul(self, other):
     """Return the product of two tensors by their ranks.
 
-    Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with more
-    dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it is folded into
-    the rows of one matrix, which is one product instead of many and does not copy the other side. Raises RuntimeError
-    for a 0-dim argument, or sizes that do not fit.
+    Two vectors give their dot product. Beside a matrix, a vector is a row or a column. Tensors with more dimensions are
+    batches of matrices, whose batch dimensions broadcast. If only one side has a batch, it is folded into the rows of
+    one matrix: one product replaces many, and the other side is not copied. Raises RuntimeError for a 0-dim argument,
+    or sizes that do not fit.
     """
     n, m = self._array.ndim, other._array.ndim
     if n == 2 and m == 2:
@@ -28,7 +28,7 @@ def matmul(self, other):
     if n == 1 and m == 2:
         return self.unsqueeze(0).mm(other).squeeze_(0)
     if n == m == 3 and (self.shape[0] == 1) != (other.shape[0] == 1):
-        # A batch of one matrix is that matrix, if a gradient would have to be summed over the batch.
+        # A batch of one matrix is used as a matrix if a gradient would have to be summed over the batch.
         if self.shape[0] == 1 and self.requires_grad:
             self, n = self.squeeze(0), 2
         elif other.shape[0] == 1 and other.requires_grad:
@@ -38,7 +38,7 @@ def matmul(self, other):
     if n <= 2:
         batch = other.transpose(-1, -2)
         left = self if n == 1 else self.t()
-        if _should_fold(batch, left):
+        if left.requires_grad or n == 1 and _should_fold(batch, left):  # the product of a matrix would be transposed
             found = _folded(batch, left)
             return found if n == 1 else found.transpose(-1, -2).contiguous()
     left = self.unsqueeze(0) if n == 1 else self
@@ -47,8 +47,8 @@ def matmul(self, other):
 
 
 def _should_fold(batch, other) -> bool:
-    """Return whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient
-    of the matrix, and costs a copy where the batch is not contiguous up to its rows."""
+    """Return whether to fold the batch into one product. Folding saves a sum over the batch in the gradient of the
+    matrix, and costs a copy if the batch is not contiguous up to its rows."""
     if other.requires_grad:
         return True
     shape, strides = batch.shape, batch.stride()
@@ -56,7 +56,7 @@ def _should_fold(batch, other) -> bool:
 
 
 def _folded(batch, other):
-    """batch (..., n, k) times a matrix (k, m) or a vector (k,)."""
+    """Multiply a batch (..., n, k) by a matrix (k, m) or a vector (k,), as one product."""
     shape = batch.shape
     rows = batch.reshape(_rows(shape), shape[-1])
     if other._array.ndim == 1:
@@ -65,7 +65,7 @@ def _folded(batch, other):
 
 
 def _batched(self, other, sizes):
-    """Return the products of matrices; `sizes` are those of a product, without the dimension that a vector lacks."""
+    """Return the products of matrices; `sizes` is the shape of a product, without the dimension that a vector lacks."""
     a, b = self.shape, other.shape
     batch = _broadcast(a[:-2], b[:-2])
     count = math.prod(batch)
@@ -143,7 +143,7 @@ def bilinear(input1, input2, weight, bias=None):
 
 
 def outer(self, vec2):
-    """All products of elements of two vectors: (n,) and (m,) give (n, m)."""
+    """Return all products of elements of two vectors: (n,) and (m,) give (n, m)."""
     for name, vector in (("self", self), ("vec2", vec2)):
         if vector._array.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.dim()}-D")
@@ -151,7 +151,7 @@ def outer(self, vec2):
 
 
 def inner(self, other):
-    """Sums of products over the last dimensions: (..., n) and (___, n) give (..., ___)."""
+    """Return sums of products over the last dimensions: (..., n) and (___, n) give (..., ___)."""
     if self._array.ndim == 0 or other._array.ndim == 0:
         return self * other
     if self.shape[-1] != other.shape[-1]:
@@ -163,7 +163,7 @@ def inner(self, other):
 
 
 def tensordot(self, other, dims_self, dims_other):
-    """Return the contraction of dimensions of one tensor with those of another; the others remain, self's first."""
+    """Contract dimensions of one tensor with those of another; the others remain, self's first."""
     if len(dims_self) != len(dims_other):
         raise RuntimeError("both dimension lists should have same length")
     if self.dtype is not other.dtype:
@@ -171,13 +171,11 @@ def tensordot(self, other, dims_self, dims_other):
     first, second = _wrapped(dims_self, self.dim()), _wrapped(dims_other, other.dim())
     for n, m, d, e in zip(first, second, dims_self, dims_other, strict=True):
         a, b = self.shape[n], other.shape[m]
-        if a == b:
-            continue
         if b == 1:
-            self = self.sum([n], True)
+            self = self.sum([n], True, dtype=self.dtype)
         elif a == 1:
-            other = other.sum([m], True)
-        else:
+            other = other.sum([m], True, dtype=other.dtype)
+        elif a != b:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a} in dim {d} and second has "
                 f"size {b} in dim {e}"
@@ -191,12 +189,13 @@ def tensordot(self, other, dims_self, dims_other):
     if rows == columns == 1:
         right = other.permute((*dims_other, *free_other))
         if left.is_contiguous() and right.is_contiguous():
-            if left.dim() != 1:
+            if right.dim() != 1:
                 right = right.reshape(contracted)
+            if left.dim() != 1:
                 left = left.reshape(contracted)
             return left.dot(right).reshape(shape)
         right = right.squeeze()
-        return (left.squeeze() * right).sum().reshape(shape)
+        return (left.squeeze() * right).sum(dtype=self.dtype).reshape(shape)
     left = left.reshape(rows, contracted)
     right = other.permute((*dims_other, *free_other)).reshape(contracted, columns)
     return left.mm(right).reshape(shape)
@@ -214,13 +213,17 @@ def _wrapped(dims, ndim) -> list:
 
 
 def kron(self, other):
-    """Return the Kronecker product: blocks other * self[i, j, ...]; the shorter shape gets leading ones."""
+    """Return the Kronecker product: blocks other * self[i, j, ...]; the shorter shape is extended by leading ones."""
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
     left = ops._unsafe_view(self, [n for size in a for n in (size, 1)])
     right = ops._unsafe_view(other, [n for size in b for n in (1, size)])
-    return ops._unsafe_view((left * right).contiguous(), [n * m for n, m in zip(a, b, strict=True)])
+    product, shape = left * right, [n * m for n, m in zip(a, b, strict=True)]
+    try:
+        return ops._unsafe_view(product, shape)
+    except RuntimeError:  # no view of it has the shape
+        return ops._unsafe_view(product.contiguous(), shape)
 
 
 def cross(self, other, dim=None):
@@ -244,8 +247,8 @@ def linalg_vecdot(x, y, dim=-1):
 
 
 def linalg_multi_dot(tensors):
-    """Return the product of a chain of matrices, in the order that takes the fewest multiplications. `tensors` is two
-    or more; the first may be a row (n,), the last a column (n,)."""
+    """Return the product of a chain of matrices, in the order with the fewest multiplications. `tensors` is two or
+    more; the first may be a row (n,), the last a column (n,)."""
     count = len(tensors)
     if count < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {count}")
@@ -295,7 +298,7 @@ def _chain_product(chain):
             cost[i][j] = min(costs)
             cut[i][j] = i + costs.index(cost[i][j])
     if count == 3 and cost[0][2] == cost[0][1] + sizes[0] * sizes[2] * sizes[3]:
-        cut[0][2] = 1  # as PyTorch has it: of three matrices the first two, unless that costs more
+        cut[0][2] = 1  # as in PyTorch, of three matrices the first two unless that costs more
 
     def product(i, j):
         if i == j:

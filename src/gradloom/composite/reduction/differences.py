@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim, wrap_dims
-from ...types.dtype import default
 
 
 def gradient(self, spacing, dim, edge_order):
-    """Return the derivatives of sampled values along dimensions, by second-order differences. Gives a tuple with a
+    """Return the derivatives of sampled values along dimensions, by second-order differences. Returns a tuple with a
     Tensor of the shape of `self` for each dimension.
 
     Args:
-        spacing: the distance of two samples: a number, or one for each dimension, or their coordinates, a 1-dim Tensor
-            for each; None is 1.
+        spacing: the distance between samples: a number, a number per dimension, or the coordinates, a 1-dim Tensor per
+            dimension; None stands for 1.
         dim: int, several, or None for all.
         edge_order: 1 or 2, the order of the differences at the boundaries.
     """
@@ -40,8 +39,9 @@ def gradient(self, spacing, dim, edge_order):
                 "torch.gradient expected each element of spacing to have one dimension, but got an "
                 f"element with {s.dim()} dimensions!"
             )
-    x = self if self._array.dtype.kind in "fcV" else self.to(default.float)
-    return tuple([_gradient_along(x, s, d, edge_order) for s, d in zip(spacing, dims, strict=True)])
+    if self._array.dtype == "uint8":
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    return tuple([_gradient_along(self, s, d, edge_order) for s, d in zip(spacing, dims, strict=True)])
 
 
 def gradient_along(self, dim, edge_order):
@@ -51,18 +51,16 @@ def gradient_along(self, dim, edge_order):
 
 def _gradient_along(x, spacing, dim, edge_order):
     """Return the derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in
-    PyTorch's order, which decides the order in which gradients are added up: the last is made first.)"""
+    PyTorch's order, which determines the order in which gradients are added: the last is made first.)"""
 
     def at(start, length):
-        """Return `length` points from a start on, which counts from the end if it is negative; -2: all but two."""
+        """Return `length` points from `start`, which counts from the end if negative; -2 stands for all but two."""
         return ops.slice(x, dim, start, start + length or None, 1)
 
     n = x.size(dim)
     first, last = range(edge_order + 1), range(-edge_order - 1, 0)
     if isinstance(spacing, ops.Tensor):
         gaps = ops.diff(spacing)
-        if gaps._array.dtype.kind in "iub":
-            gaps = gaps.to(x.dtype)
         shape = [1] * x.dim()
         shape[dim] = n - 2
         before, after = (ops.reshape(ops.narrow(gaps, 0, i, n - 2), shape) for i in (0, 1))
@@ -78,7 +76,7 @@ def _gradient_along(x, spacing, dim, edge_order):
 
 
 def _difference(at, places):
-    """Return the derivative at an end of two points at distance 1, or of three, exact for a parabola."""
+    """Return the derivative at an end from two points at distance 1, or from three, which is exact for a parabola."""
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return high - low
@@ -89,7 +87,7 @@ def _difference(at, places):
 
 
 def _between_points(at, places, gaps, place, length=1):
-    """Return the derivative at one of two or three points with these gaps; three are exact for a parabola."""
+    """Return the derivative at one of two or three points with these gaps; from three it is exact for a parabola."""
     if len(places) == 2:
         low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
@@ -106,7 +104,7 @@ def _between_points(at, places, gaps, place, length=1):
 
 
 def diff(self, n, dim, prepend, append):
-    """Return the n-th differences of neighbours along `dim`, with `prepend` and `append` joined to the ends first."""
+    """Return the n-th differences of neighbours along `dim`, after joining `prepend` and `append` to the ends."""
     if not self.dim():
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -114,6 +112,12 @@ def diff(self, n, dim, prepend, append):
     for end in (prepend, append):
         if end is not None and end.dim() != self.dim():
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for d, (ours, theirs) in enumerate(zip(self.shape, () if end is None else end.shape, strict=False)):
+            if ours != theirs and d != wrap_dim(dim, self.dim()):
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                    f"differencing dimension; input.size({d}) = {ours}, but got tensor.size({d}) = {theirs}"
+                )
     if not n:
         return ops.copy_(ops.zeros_like(self), self)
     parts = [x for x in (prepend, self, append) if x is not None]
@@ -133,7 +137,7 @@ def _neighbours(x, dim):
 def trapezoid_dx(y, dx, dim):
     """Return the integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
     if not y.size(dim):
-        return ops.sum(y, dim) * 0
+        return ops.sum(y, dim, dtype=y.dtype)
     last = ops.select(y, dim, -1)
     ends = ops.select(y, dim, 0) + last
     half = ops.mul_Scalar(ends, 0.5)
@@ -143,21 +147,21 @@ def trapezoid_dx(y, dx, dim):
 def trapezoid_x(y, x, dim):
     """Return the integral along a dimension by the trapezoidal rule, at the points `x`."""
     if not y.size(dim):
-        return ops.sum(y, dim) * 0
+        return ops.sum(y, dim, dtype=y.dtype)
     dim = wrap_dim(dim, y.dim())
     spacing = _spacing(y, x, dim)
     return ops.div_Scalar(ops.sum(_pairs(y, dim) * spacing, dim), 2.0)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
-    """Return the integral up to each point but the first, for a spacing `dx`."""
+    """Return the integral up to each point except the first, for a spacing `dx`."""
     if not y.size(dim):
         return y
     return ops.cumsum(ops.mul_Scalar(_pairs(y, dim), dx / 2), dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):
-    """Return the integral up to each point but the first, at the points `x`."""
+    """Return the integral up to each point except the first, at the points `x`."""
     if not y.size(dim):
         return y
     dim = wrap_dim(dim, y.dim())

@@ -7,6 +7,7 @@ from math import prod
 
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
+from ...kernels._common.errors import refusal
 from ...kernels.reduction.counting import histogramdd as counts_in_grid, histogramdd_edges
 from ...return_types import result_class
 from ...types.dtype import default, int64, scalar_type_name
@@ -72,13 +73,13 @@ def frobenius_norm(self, dim, keepdim):
 
 
 def special_logsumexp(self, dim, keepdim):
-    """`logsumexp` under its name in the special namespace."""
+    """Compute `logsumexp`; its name in the special namespace."""
     return ops.logsumexp(self, dim, keepdim)
 
 
 def cdist(x1, x2, p, compute_mode):
     """Return the p-norm distance of each row of `x1` to each row of `x2`, for each matrix of two batches that
-    broadcast. Gives (..., P, R).
+    broadcast. Returns (..., P, R).
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating.
@@ -103,6 +104,17 @@ def cdist(x1, x2, p, compute_mode):
     return ops._cdist_forward(x1, x2, p, compute_mode)
 
 
+def pdist(self, p):
+    """Return the p-norm distances of all pairs of rows i < j of a matrix: (0, 1), (0, 2), ..., (1, 2), ..."""
+    if self.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {self.dim()}D")
+    if not self.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if not p >= 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return ops._pdist_forward(self, p)
+
+
 _PRODUCT_FROM = 25  # rows; PyTorch's bound
 
 
@@ -124,7 +136,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(self, q, dim, keepdim, interpolation):
-    """Return the q-quantiles of all elements or along a dimension, NaN where an element is.
+    """Return the q-quantiles of all elements or along a dimension; NaN if an element is NaN.
 
     Args:
         q: float, or a Tensor of 0 or 1 dimensions, whose size becomes the first dimension of the result.
@@ -158,7 +170,7 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
 
 
 def _ranks(rows, points, ignore_nan):
-    """Return where the quantiles lie among the sorted elements of each row: numbers that need not be integers."""
+    """Return the positions of the quantiles among the sorted elements of each row; they need not be integers."""
     nan = ops.isnan(rows)
     if ignore_nan:
         ranks = points * ops.sub_Scalar(ops.sum(ops.logical_not(nan), -1, True), 1, 1)
@@ -169,7 +181,7 @@ def _ranks(rows, points, ignore_nan):
 
 
 def _between(rows, rank, interpolation):
-    """Return the elements of sorted rows at ranks that need not be integers."""
+    """Return the elements of sorted rows at ranks that need not be integers, by interpolation."""
     if interpolation == "lower":
         rank = ops.floor_(rank)
     elif interpolation == "higher":
@@ -222,7 +234,10 @@ def histogramdd(self, bins, range, weight, density):
     Returns:
         hist: a dimension for each column; bin_edges: a tuple with a 1-dim Tensor for each column.
     """
-    edges = histogramdd_edges(self._array, (bins,) * self.size(-1) if isinstance(bins, int) else bins, range)
+    try:
+        edges = histogramdd_edges(self._array, (bins,) * self.size(-1) if isinstance(bins, int) else bins, range)
+    except MemoryError as error:
+        raise refusal(error, "histogramdd") from None
     return _histogram_over(self, edges, weight, density)
 
 
@@ -232,7 +247,10 @@ def histogramdd_of_bins(self, bins, range, weight, density):
 
 
 def _histogram_over(self, edges, weight, density, given=None):
-    found = counts_in_grid(self._array, edges, None if weight is None else weight._array, density)
+    try:
+        found = counts_in_grid(self._array, edges, None if weight is None else weight._array, density)
+    except MemoryError as error:
+        raise refusal(error, "histogramdd") from None
     return _HISTOGRAMDD((ops.wrap(found), given or tuple([ops.wrap(e) for e in edges])))
 
 
@@ -242,8 +260,8 @@ def cov(self, correction, fweights, aweights):
     Args:
         self: (variables, observations), or the observations of one variable.
         correction: subtracted from the number of observations.
-        fweights: (observations,) integers: how often each was made.
-        aweights: (observations,) floating: how much each counts.
+        fweights: (observations,) integers: the frequency of each.
+        aweights: (observations,) floating: the weight of each.
     """
     if self.dim() > 2:
         raise RuntimeError(
@@ -260,7 +278,7 @@ def cov(self, correction, fweights, aweights):
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     whole = ops.scalar_tensor(n, dtype=int64) if weights is None else ops.sum(weights)
     if weights is not None and float(whole.detach()) == 0:
-        raise ZeroDivisionError("cov(): weights sum to zero, can't be normalized")
+        raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = ops.sum(x if weights is None else x * weights, 1) / whole
     if not correction:
         free = whole
@@ -292,7 +310,7 @@ def _check_weights(name, weights, n, kinds, what):
             f"cov(): expected {name} to have the same numel as there are observations in the input but "
             f"got {weights.numel()} != {n}"
         )
-    if n and weights._array.min() < 0:
+    if n and not weights._array.min() >= 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

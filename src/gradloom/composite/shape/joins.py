@@ -1,9 +1,9 @@
-"""Composites that put tensors together, or repeat them."""
+"""Composites that join or repeat tensors."""
 
 from __future__ import annotations
 
 from ...dispatch import _operators as ops
-from ...kernels._common.dims import wrap_dim
+from ...kernels._common.dims import dim_error, wrap_dim
 from ...types.device import contiguous_format
 
 
@@ -86,25 +86,25 @@ def tile(self, dims):
 
 
 def repeat_interleave_int(self, repeats, dim, output_size):
-    """Return each index of a dimension (of the flat tensor by default) `repeats` times in a row."""
+    """Repeat each index of a dimension (of the flat tensor by default) `repeats` times."""
     source = ops.flatten(self) if dim is None else self
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     shape = source._array.shape
     dim = wrap_dim(dim or 0, len(shape))
     if not shape:
-        source, shape = ops.reshape(source, (1,)), (1,)
+        raise dim_error(1, 0)
     wide = ops.expand(ops.unsqueeze(source, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
     return ops.flatten(ops.clone(wide, memory_format=contiguous_format), dim, dim + 1)
 
 
 def repeat_interleave_tensor(self, repeats, dim, output_size):
-    """Return each index i of a dimension (of the flat tensor by default) repeats[i] times in a row."""
+    """Repeat each index i of a dimension (of the flat tensor by default) repeats[i] times."""
     source = ops.flatten(self) if dim is None else self
     shape = source._array.shape
     dim = wrap_dim(dim or 0, len(shape))
     if not shape:
-        source, shape = ops.reshape(source, (1,)), (1,)
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     counts = repeats._array
     if counts.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
@@ -198,7 +198,7 @@ def diagflat(self, offset):
 
 
 def fill_diagonal_(self, fill_value, wrap):
-    """Write a number to the main diagonal; in a tall matrix, and with `wrap`, on from its top after one row more."""
+    """Write a number to the main diagonal; with `wrap`, that of a tall matrix starts again after one more row."""
     array = self._array
     if array.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")

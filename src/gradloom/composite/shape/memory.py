@@ -1,4 +1,4 @@
-"""Composites that convert a tensor (history, memory format, dtype) or change in place what memory it shows."""
+"""Composites that convert a tensor (history, memory format, dtype), or change the memory it views in place."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def detach(self):
 
 
 def detach_(self):
-    """Make a tensor a leaf that requires no grad. Raises RuntimeError for a view."""
+    """Make a tensor a leaf that does not require grad. Raises RuntimeError for a view."""
     if state.flags & INFERENCE:
-        return self  # autograd takes no part
+        return self  # writes are not recorded
     if self._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if self._edge is not None and self._edge is not NO_EDGE:
         self._detachments += 1
         if self._vc is None:
-            self._vc = [0]  # nodes that saved the tensor with its history will look at it
+            self._vc = [0]  # checked by nodes that saved the tensor with its history
     self._edge = NO_EDGE
     self._accumulator = None
     self._tangent = None
@@ -42,7 +42,7 @@ def detach_(self):
 
 
 def contiguous(self, memory_format):
-    """Return the tensor itself if its elements lie in the order of the format, else a copy in which they do."""
+    """Return the tensor itself if its elements lie in the order of the format, else a copy."""
     memory_format = memory_format or contiguous_format
     if is_in_format(self._array, memory_format):
         return self
@@ -66,7 +66,7 @@ def _converted(self, dtype, copy, memory_format):
 
 
 def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
-    """Return the tensor itself if it has that dtype already, else a copy that does."""
+    """Return the tensor itself if it has that dtype, else a converted copy."""
     return _converted(self, dtype, copy, memory_format)
 
 
@@ -83,7 +83,7 @@ def to_prim_device(self, device, dtype, non_blocking, copy):
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
-    """Return the tensor itself if it has that dtype already, else a copy that does."""
+    """Return the tensor itself if it has that dtype, else a converted copy."""
     return _converted(self, dtype, copy, memory_format)
 
 
@@ -98,8 +98,8 @@ def type_as(self, other):
 
 
 def resize_(self, size, memory_format):
-    """Give a tensor another size: on its own memory where that is large enough, else on new memory that begins alike.
-    Raises RuntimeError if the tensor requires grad, or has a tangent."""
+    """Resize a tensor: in its own memory if that is large enough, else in new memory that begins with the same
+    elements. Raises RuntimeError if the tensor requires grad, or has a tangent."""
     if self.requires_grad and not state.flags & INFERENCE:
         raise RuntimeError("cannot resize variables that require grad")
     if state.flags & FORWARD_AD and tangent_of(self) is not None:
@@ -136,24 +136,24 @@ def set_(self):
 
 
 def set_tensor_(self, source):
-    """Make a tensor show the memory of another, in the same way."""
+    """Make a tensor a view of the memory of another, with the same geometry."""
     _check_dtype(self, source)
     return _show(self, source._array, source)
 
 
 def set_tensor_offset_(self, source, storage_offset, size, stride):
-    """Make a tensor show the memory of another with a given offset, size and strides (contiguous if empty)."""
+    """Make a tensor a view of the memory of another with a given offset, size and strides (contiguous if empty)."""
     _check_dtype(self, source)
     return _show(self, strided_view(source._array, size, stride or _contiguous(size), storage_offset), source)
 
 
 def set_storage_(self, source):
-    """Make a tensor show all of a storage, as one dimension."""
+    """Make a tensor a one-dimensional view of a whole storage."""
     return set_storage_offset_(self, source, 0, (source.nbytes() // self._array.itemsize,), ())
 
 
 def set_storage_offset_(self, source, storage_offset, size, stride):
-    """Make a tensor show a storage with a given offset, size and strides (contiguous if empty), in elements."""
+    """Make a tensor a view of a storage with a given offset, size and strides (contiguous if empty), in elements."""
     memory = source.untyped()._elements()[:0].view(self._array.dtype)
     return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
 
@@ -176,7 +176,7 @@ def _check_dtype(self, source):
 
 
 def _show(tensor, array, *sources):
-    """Let a tensor show other memory, with a history that says that there is no derivative of that."""
+    """Make a tensor a view of other memory, with a node that raises, since the operator has no derivative."""
     recording = not state.flags & GRAD_OFF
     if recording and tensor._edge is None:
         check_inplace(tensor, sources)

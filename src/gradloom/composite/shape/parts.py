@@ -1,13 +1,14 @@
-"""Composites that take a tensor apart."""
+"""Composites that split a tensor."""
 
 from __future__ import annotations
 
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
+from ...kernels._common.errors import check_count
 
 
 def narrow(self, dim, start, length):
-    """Return `length` indices of a dimension from `start` on."""
+    """Return the slice of `length` indices of a dimension from `start` on."""
     array = self._array
     if not array.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -24,7 +25,7 @@ def narrow(self, dim, start, length):
 
 
 def narrow_tensor(self, dim, start, length):
-    """Compute `narrow` with `start` in a 0-dim integer tensor."""
+    """Compute `narrow` with `start` as a 0-dim integer tensor."""
     if start._array.ndim or start._array.dtype.kind not in "iu":
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     return narrow(self, dim, int(start._array), length)
@@ -41,7 +42,7 @@ def chunk(self, chunks, dim):
 
 
 def unsafe_chunk(self, chunks, dim):
-    """Compute `chunk`, with results that autograd does not know to be views."""
+    """Compute `chunk`, with results that autograd does not treat as views."""
     return _in_chunks(self, chunks, dim, "chunk", ops.unsafe_split, ops.unsafe_split_with_sizes)
 
 
@@ -58,10 +59,11 @@ def _in_chunks(self, chunks, dim, name, split, split_with_sizes):
 
 
 def tensor_split_sections(self, sections, dim):
-    """Return `sections` slices of one dimension, the first ones longer by one where the size does not divide."""
+    """Return `sections` slices of one dimension; the first ones are longer by one if it does not divide evenly."""
     dim = _splittable(self, dim)
     if sections <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+    check_count(sections, self._array)
     small, longer = divmod(self._array.shape[dim], sections)
     ends = [i * small + min(i, longer) for i in range(sections + 1)]
     return tuple([ops.slice_Tensor(self, dim, a, b, 1) for a, b in zip(ends, ends[1:], strict=False)])
@@ -75,7 +77,7 @@ def tensor_split_indices(self, indices, dim):
 
 
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
-    """Split by the number of sections, or the indices, in a tensor."""
+    """Split by the number of sections, or by the indices, in a tensor."""
     _splittable(self, dim)
     given = tensor_indices_or_sections._array
     if given.dtype != "int64":

@@ -74,7 +74,7 @@ def sum_to_size(self, size):
 
 
 def flatten(self, start_dim, end_dim):
-    """Merge dimensions start_dim to end_dim (included) into one."""
+    """Merge dimensions start_dim to end_dim, inclusive, into one."""
     shape = self._array.shape
     ndim = len(shape)
     start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)

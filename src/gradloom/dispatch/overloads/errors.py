@@ -1,4 +1,4 @@
-"""The TypeError for arguments that no signature takes, worded as PyTorch's."""
+"""The TypeError for arguments that no signature accepts, in PyTorch's words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Call:
         return signature.assign(self.count, self.names, self.classes)
 
     def problem(self, parameter, source) -> Mismatch | None:
-        """Return why the parameter does not take its value, or None if it does."""
+        """Return why the parameter does not accept its value, or None if it does."""
         accepted = accept(parameter, source, self.classes)
         if accepted is None:
             return Mismatch()
@@ -50,7 +50,7 @@ class _Call:
         )
 
     def shown_types(self, bad=None) -> str:
-        """Return `(Tensor, dim=str)`; with `bad`, wrong values are marked and lists spelled out."""
+        """Return `(Tensor, dim=str)`; if `bad`, wrong values are marked and lists spelled out."""
         words = []
         for place in range(self.own, len(self.values)):
             value = self.values[place]
@@ -71,7 +71,7 @@ def _spelled_out(value) -> str:
 
 
 def explain(overloads, args, kwargs) -> TypeError:
-    """Return the error to raise. It lists several signatures, unless only one takes so many arguments."""
+    """Return the error to raise. It lists several signatures, unless only one accepts so many arguments."""
     call = _Call(overloads, args, kwargs)
     signatures = overloads.signatures
     for signature in signatures:

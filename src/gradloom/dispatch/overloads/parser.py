@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ..interception import has_operand, intercept
 from .plans import Bound, bind, in_turn, make_plan, no_plan
 from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
@@ -14,14 +16,14 @@ PLANS = 256
 class Overloads:
     """The signatures of one function, and the plans for the calls seen so far.
 
-    Calling it raises PyTorch's TypeError if no signature takes the arguments.
+    Calling it raises PyTorch's TypeError if no signature accepts the arguments.
 
     Args:
         name: the name in errors.
         entries: (parameters, wrapper) or (parameters, wrapper, wrapper for out=), in the order of trial.
-        method: the first value is `self`, which errors and positions leave out. Every signature must have a `self`;
-            `out` is no parameter of a method, as in PyTorch.
-        exact: signatures are schemas to the letter; see `Signature`.
+        method: the first value is `self`, which errors and positions leave out. Every signature must have a `self`; as
+            in PyTorch, a method has no parameter `out`.
+        exact: signatures follow the schemas exactly; see `Signature`.
 
     Attributes:
         public: the plain function that users call.
@@ -58,13 +60,13 @@ class Overloads:
         raise self.complaint(args, kwargs)
 
     def complaint(self, args, kwargs) -> Exception:
-        """Return the error for arguments that no signature takes."""
+        """Return the error for arguments that no signature accepts."""
         from .errors import explain
 
         return explain(self, args, kwargs)
 
     def learn(self, key, args, kwargs):
-        """Return the plan for calls like this one, remembered under `key` unless no signature takes them."""
+        """Return the plan for calls like this one. It is remembered under `key`, unless no signature accepts them."""
         args = [value for value in args if value is not MISSING]
         classes = tuple(map(type, (*args, *kwargs.values())))
         plans = []
@@ -83,7 +85,7 @@ class Overloads:
 
     @property
     def __signature__(self):
-        """For `inspect.signature` of the public function, whose `__wrapped__` this is."""
+        """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
         from inspect import Parameter as P, Signature as S
 
         own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
@@ -106,22 +108,23 @@ class Overloads:
 
 
 class GuardedOverload(Overloads):
-    """Called by a wrapper that is itself the public function, when its guard fails.
+    """Argument parser of a wrapper that is itself the public function; the wrapper calls it when its guard fails.
 
-    Calling it raises PyTorch's TypeError if the signature does not take the arguments.
+    Calling it raises PyTorch's TypeError if the signature does not accept the arguments.
 
     Args:
         name: the name in errors.
         entries: one (parameters, wrapper). The wrapper has the signature of the public function: keyword-only
             parameters are passed by their names, and out only if it is not None.
-        composite: the function of a composite operator, for interception.
+        composite: the function that implements a composite operator, for interception.
+        old_order: the names of all parameters, in a deprecated order by position.
     """
 
-    __slots__ = ("composite",)
+    __slots__ = ("composite", "old_order")
 
-    def __init__(self, name: str, entries, composite=None):
+    def __init__(self, name: str, entries, composite=None, old_order: str = ""):
         super().__init__(name, entries)
-        self.public, self.composite = entries[0][1], composite
+        self.public, self.composite, self.old_order = entries[0][1], composite, tuple(old_order.split())
 
     def __call__(self, /, *args, **kwargs):
         values = [value for value in (*args, *kwargs.values()) if value is not MISSING]
@@ -157,15 +160,53 @@ class GuardedOverload(Overloads):
             named["out"] = out
         return bound.signature.wrapper(*arguments[:split], **named)
 
+    def in_old_order(self, args, kwargs):
+        """Call the wrapper with positional arguments in the deprecated order, and warn. Raises TypeError if it has none
+        of these forms: the order itself, its last number left out, and, for methods, `self` first."""
+        (signature,) = self.signatures
+        named = {p.name: p.default for p in signature.shown}
+        kwargs = {name: value for name, value in kwargs.items() if value is not named[name]}
+        classes = tuple(map(type, (*args, *kwargs.values())))
+        for order, old in self._old_signatures():
+            bound = bind(old, len(args), tuple(kwargs), classes)
+            if bound is None or bound.overridden:
+                continue
+            try:
+                values, out = bound.normalise((*args, *kwargs.values()))
+            except Mismatch:
+                continue
+            types.warn_once(
+                "deprecated order",
+                f"This overload of {self.name} is deprecated:\n\t{self.name}{old}\n"
+                f"Consider using one of the following signatures instead:\n\t{self.name}{signature}",
+            )
+            found = dict(zip(order, values, strict=True))
+            positional = [found.pop(name) for name, *_ in takewhile(lambda p: p != "*", self.entries[0][0])]
+            return self.public(*positional, **found, **({} if out is None else {"out": out}))
+        from .errors import explain
+
+        raise explain(self, args, kwargs)
+
+    def _old_signatures(self):
+        """Return (names, signature) for each form of the deprecated order."""
+        parameters = {p[0]: p for p in self.entries[0][0] if p != "*"}
+        tail = ("*", parameters["out"]) if "out" in parameters else ()
+        numbers = [name for name in self.old_order if not parameters[name][1].startswith("Tensor")]
+        forms = [self.old_order]
+        if len(numbers) > 1:
+            forms.append(tuple([name for name in self.old_order if name != numbers[-1]]))
+        forms += [("self", *[name for name in form if name != "self"]) for form in forms if form[0] != "self"]
+        return [(form, Signature([*[parameters[name][:2] for name in form], *tail], self.public)) for form in forms]
+
     def _bind(self, key, args, kwargs) -> Bound | None:
-        """Bind the signature to a call and remember the result; None if it does not take the call."""
+        """Bind the signature to a call and remember the result; return None if it does not accept the call."""
         passed = [value for value in args if value is not MISSING]
         named = {name: value for name, value in kwargs.items() if value is not MISSING}
         classes = tuple(map(type, (*passed, *named.values())))
         (signature,) = self.signatures
         bound = bind(signature, len(passed), tuple(named), classes)
         if bound is not None:
-            # aliases are MISSING in every call; anything else that is MISSING gets its default
+            # aliases are MISSING in every call; any other missing value gets its default
             bound.rearranged = (
                 len(passed) < len(args)
                 or _renames(bound, len(passed), list(named))
@@ -187,7 +228,7 @@ def _renames(bound: Bound, count: int, names) -> bool:
 
 
 def _converts(bound: Bound, values, arguments) -> bool:
-    """Return whether a value changed its class, or that of an element."""
+    """Return whether the class of a value, or of an element of it, was changed."""
     for slot, source, convert in bound.moves:
         if convert is keep or slot is None:
             continue
@@ -200,7 +241,7 @@ def _converts(bound: Bound, values, arguments) -> bool:
 
 
 def _learns(values) -> bool:
-    """Return whether a tensor is of a class that was not known to be plain."""
+    """Return whether a tensor has a class that was not known to be plain."""
     return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0
 
 
@@ -210,15 +251,15 @@ def overloaded_function(name: str, entries, doc: str | None = None, module: str 
 
 
 def overloaded_method(name: str, entries, doc: str | None = None, module: str = "gradloom"):
-    """Return a plain function over the entries, for an attribute of Tensor; `self` comes first."""
+    """Return a plain function over the entries, for an attribute of Tensor, with `self` first."""
     return _public(Overloads(name, entries, method=True), f"Tensor.{name}", doc, module)
 
 
 def _public(overloads, qualified_name, doc, module):
     call, find, learn = overloads.__call__, overloads.plans.get, overloads.learn
 
-    # The usual shapes of a call have keys of their own, as short as possible. All other calls, and those whose plan
-    # raises Fallback, go to Overloads.__call__. Trying a plan twice is harmless: it converts before it calls.
+    # The common forms of a call have short keys of their own. All other calls, and those whose plan raises Fallback, go
+    # to Overloads.__call__. Trying a plan twice is harmless: it converts before it calls.
     def function(a=MISSING, b=MISSING, c=MISSING, /, *rest, **kwargs):
         if not kwargs:
             if not rest:

@@ -1,4 +1,4 @@
-"""Bind a signature to the classes of a call: choose converters and make the closure that calls the wrapper."""
+"""Bind a signature to the classes of a call: choose converters, and make the closure that calls the wrapper."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
     wraps = [is_wrap(convert) for _, _, convert in bound.moves]
     if sum(wraps) > 1 and sum(wraps) == sum(p.type.base == "Tensor|number" for p in sources):
         bound.moves = [
-            (slot, source, types.lone_number if wrap else convert)  # numbers only: no tensor to give a dtype
+            (slot, source, types.lone_number if wrap else convert)  # numbers only: no tensor determines the dtype
             for (slot, source, convert), wrap in zip(bound.moves, wraps, strict=True)
         ]
     bound.overridden = any(cls is not types.Tensor and overrides(cls) for cls in classes)
@@ -73,8 +73,8 @@ def accept(parameter, source, classes):
     return parameter.type.accept(classes[source])
 
 
-# A plan takes the values one by one. The public function passes three, filled up with MISSING, so a plan for fewer
-# values ignores the rest.
+# A plan takes single values. The public function always passes three, MISSING in place of absent ones, so a plan for
+# fewer values ignores the rest.
 
 
 def make_plan(bound: Bound):
@@ -187,7 +187,7 @@ def _plan_with_out(bound):
 
 
 def in_turn(plans):
-    """Return a plan that tries several until the values fit one."""
+    """Return a plan that tries several plans until the values fit one."""
     first, *others = plans
 
     def plan(*values):

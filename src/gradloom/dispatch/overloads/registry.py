@@ -16,11 +16,11 @@ MISSING = _Missing()  # "not passed", where None is a value
 
 
 class Fallback(Exception):
-    """A plan cannot finish this call. Never leaves the parser that has the plan."""
+    """Raised by a plan that cannot finish a call; caught by its parser."""
 
 
 class Mismatch(Fallback):
-    """A value does not fit although its class does.
+    """Raised for a value that does not fit although its class does.
 
     Args:
         text: None, or the whole error with placeholders {function}, {argument} and {index}.
@@ -32,7 +32,7 @@ class Mismatch(Fallback):
 
 
 class Overridden(Fallback):
-    """An argument overrides functions by `__torch_function__`."""
+    """Raised for an argument that overrides functions by `__torch_function__`."""
 
 
 class _Types:
@@ -49,8 +49,9 @@ class _Types:
     constants: dict = {}  # names that schemas use as defaults: long, contiguous_format
     disabled_torch_function: Any = None  # the `__torch_function__` of classes without overrides
     wrapped_number: Any = None  # number -> Tensor that promotes weakly
-    lone_number: Any = None  # the same among numbers only
+    lone_number: Any = None  # the same, if all operands are numbers
     handle_torch_function: Any = None  # (overloads, args, kwargs) -> result
+    warn_once: Any = None  # (key, message)
 
 
 types = _Types()
@@ -62,7 +63,8 @@ def register_types(**bindings) -> dict:
 
     Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float: float64, ...};
     constants {"long": int64, "contiguous_format": ...}; disabled_torch_function; wrapped_number(number) and
-    lone_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
+    lone_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result;
+    warn_once(key, message).
 
     Raises TypeError for an unknown keyword.
     """

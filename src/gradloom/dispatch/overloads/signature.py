@@ -43,7 +43,7 @@ class Parameter:
         return float(default) if base == "float" else default
 
     def goes_by(self, name: str, names, exact: bool = False) -> bool:
-        """Return whether `name` means it; an alias does not if the parameter's own name is among `names`, too."""
+        """Return whether `name` denotes the parameter; an alias does not if the proper name is in `names`, too."""
         return name == self.name or (not exact and name in _ALIASES.get(self.name, ()) and self.name not in names)
 
     def __str__(self):
@@ -56,7 +56,7 @@ class Parameter:
 
 
 class Misfit:
-    """The reason why a signature cannot take so many positional and such keyword arguments.
+    """The reason why a signature cannot accept a number of positional and a set of keyword arguments.
 
     Attributes:
         text: PyTorch's message after 'f()'.
@@ -74,10 +74,10 @@ class Misfit:
 class Signature:
     """A wrapper's parameters in schema order.
 
-    A method's first value is always its `self`, wherever the schema has it; `shown`, the parameters that errors count
-    and name, leaves it out. `varargs` is the parameter that takes integers one by one, if any. An `exact` signature is
-    a schema to the letter, as objects of gradloom.ops take it: `self` has that name, there are no aliases, integers are
-    passed in a list, and `out` is an ordinary parameter.
+    A method's first value is always its `self`, at whatever position the schema has it. `shown`, the parameters that
+    errors count and name, does not include it. `varargs` is the parameter that takes separate integers, if any. An
+    `exact` signature, as objects of gradloom.ops have, follows the schema: `self` has that name, there are no aliases,
+    integers are passed in a list, and `out` is an ordinary parameter.
 
     Args:
         parameters: from `gradloom.schema.parameters`.
@@ -115,7 +115,7 @@ class Signature:
         self.most_positional = len(self.positional) - self.offset
         self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset :])
         self.minimum = sum(p.default is REQUIRED for p in self.shown)
-        # PyTorch's rule for x.view(2, 3): the list must be all that can be passed by position
+        # PyTorch's rule for x.view(2, 3): the list must be the only positional parameter
         last = self.positional[-1] if self.most_positional == 1 and not exact else None
         self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
         self.keyword_names = [p.name for p in parameters if p.keyword_only and p.slot is not None]
@@ -151,7 +151,7 @@ class Signature:
         return sources
 
     def too_many(self, count: int) -> str:
-        """Return PyTorch's message for so many positional values."""
+        """Return PyTorch's message for too many positional values."""
         given, least, most = count - self.offset, self.least_positional, self.most_positional
         takes = (
             f"{most} positional argument{'s' * (most != 1)}"
@@ -192,7 +192,7 @@ def _of_schema(signature: Signature) -> list[Parameter]:
 
 
 def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
-    """Sort signatures: a tensor goes before a number, for which a 0-dim tensor would pass."""
+    """Sort signatures in order of trial: a tensor goes before a number, which would accept a 0-dim tensor."""
     found: list[Signature] = []
     for signature in signatures:
         later = [i for i, placed in enumerate(found) if _goes_before(signature, placed)]
@@ -201,7 +201,7 @@ def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
 
 
 def _missing(names):
-    # PyTorch's own plural, which tests match
+    # PyTorch's plural, which tests match
     return f" missing {len(names)} required positional argument{'s' if len(names) == 1 else ''}: " + ", ".join(
         f'"{name}"' for name in names
     )

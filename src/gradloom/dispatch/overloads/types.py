@@ -1,9 +1,9 @@
 """The values that each schema type accepts, and their conversion for the wrapper.
 
 `ArgumentType.accept(cls)` decides for a *class*, so that one plan serves all arguments of that class. It returns None
-if no value of the class fits, or (converter, total). The converter makes the normalised value (`keep` returns it
-unchanged). Unless `total`, it raises `Mismatch` for values that do not fit: a list whose elements are not integers, a
-tensor that is not a scalar.
+if no value of the class fits, else (converter, total). The converter returns the normalised value (`keep` leaves it
+unchanged). Unless `total`, it raises `Mismatch` for values that do not fit, such as a list whose elements are not
+integers, or a tensor that is not a scalar.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _tensor_or_number(cls):
 
 
 def is_wrap(converter) -> bool:
-    """Return whether a converter makes a tensor of a number."""
+    """Return whether a converter makes a tensor from a number."""
     return converter is types.wrapped_number or getattr(converter, "makes_tensor", False)
 
 
@@ -151,7 +151,7 @@ def _registered(name):
 
 
 def ints(values) -> tuple[int, ...]:
-    """Convert a list of integers. A bool is one anywhere but first, as in PyTorch."""
+    """Convert a list of integers. As in PyTorch, bools are accepted except as the first element."""
     if values and type(values[0]) is bool:
         raise Mismatch
     if type(values) is tuple:
@@ -181,7 +181,7 @@ def ints(values) -> tuple[int, ...]:
 
 
 def _each(accept_element, noun):
-    """Return a converter of lists whose elements are of one scalar type."""
+    """Return a converter of lists with elements of one scalar type."""
 
     def convert(values):
         found = []
@@ -263,20 +263,20 @@ def _one_or_more(sequence, accept_one, size):
 
 
 def _index(cls):
-    """Accept an element of a list of integers: whatever `operator.index` takes."""
+    """Accept an element of a list of integers: any object that `operator.index` accepts."""
     if cls is int:
         return KEEP
     return (lambda value: ints((value,))[0], False) if hasattr(cls, "__index__") or overrides(cls) else None
 
 
 def accept_varargs(classes):
-    """Return the result of `accept` for integers passed one by one: x.view(2, 3)."""
+    """Return the result of `accept` for integers passed separately: x.view(2, 3)."""
     if all(cls is int for cls in classes):
         return KEEP
     return (ints, False) if _index(classes[0]) and classes[0] is not bool else None
 
 
-# schema name: (PyTorch's name for it, accept, PyTorch's name for a list of them, converter of such a list)
+# schema name: (PyTorch's name, accept, PyTorch's name of a list, converter of a list)
 _KINDS: dict[str, tuple] = {
     "Tensor": ("Tensor", _tensor, "tuple of Tensors", _tensors),
     "Tensor|number": ("Tensor", _tensor_or_number, None, None),
@@ -300,11 +300,11 @@ class ArgumentType:
 
     Args:
         text: without annotation.
-        exact: no tensor may stand for a Scalar; PyTorch's parser of Python functions lets it pass, schemas do not.
+        exact: refuse tensors as Scalars, as schemas do; PyTorch's parser of Python functions accepts them.
 
     Attributes:
         base: `int`.
-        size: None if it is no list, 0 for a list of any length.
+        size: None if it is not a list, 0 for a list of any length.
         optional: whether None fits.
         display: PyTorch's name in errors.
     """
@@ -335,7 +335,7 @@ class ArgumentType:
         """Return (converter, total) for arguments of this class, or None if none fits."""
         if cls is _NONE:
             return KEEP if self.optional else None
-        # in PyTorch an object with an override may stand for any tensor or number
+        # in PyTorch an object with an override is accepted for any tensor or number
         return KEEP if self.base in _OVERRIDABLE and overrides(cls) else self._accept(cls)
 
 

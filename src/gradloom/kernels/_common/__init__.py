@@ -1,1 +1,2 @@
-"""What kernels of several families share: errors, dimensions, memory layout, dtypes, threads, sliding windows."""
+"""Helpers shared by kernels of several families: errors, dimensions, memory layout, dtypes, threads, sliding
+windows."""

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .errors import dim_error
 from .numbers import convertible
-
-
-def dim_error(dim, ndim: int) -> IndexError:
-    """Return PyTorch's error for a dimension that is out of range."""
-    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
-    return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
@@ -23,6 +18,13 @@ def wrap_dim(dim: int, ndim: int) -> int:
     raise dim_error(dim, ndim)
 
 
+def require_dim(dim: int, ndim: int) -> None:
+    """Raise IndexError unless an array has the dimension `dim`; a 0-dim array has none."""
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    wrap_dim(dim, ndim)
+
+
 def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
     """Count each of `dims` from the front."""
     found = tuple([wrap_dim(d, ndim) for d in dims])
@@ -33,7 +35,7 @@ def wrap_dims(dims, ndim: int) -> tuple[int, ...]:
 
 
 def infer_size(size, numel: int) -> tuple[int, ...]:
-    """Replace the -1 in `size`, if there is one, by what `numel` elements leave for it."""
+    """Replace -1 in `size`, if present, by the size that `numel` elements leave for it."""
     known, unknown = 1, None
     for i, n in enumerate(size):
         if n == -1:
@@ -58,8 +60,8 @@ def infer_size(size, numel: int) -> tuple[int, ...]:
 
 
 def axes(dim, ndim: int):
-    """Convert PyTorch's `dim` to NumPy's `axis`: None, which is all dimensions, for None, for () and for a 0-dim array.
-    `dim` is an int, a tuple of ints, or None."""
+    """Convert PyTorch's `dim` (an int, a tuple of ints, or None) to NumPy's `axis`. None, (), and any `dim` of a 0-dim
+    array give None, which stands for all dimensions."""
     if dim is None or dim == ():
         return None
     if dim.__class__ is tuple:
@@ -78,7 +80,7 @@ def axes(dim, ndim: int):
 
 
 def count(array: np.ndarray, axis) -> int:
-    """Return the number of elements that are reduced to one."""
+    """Return the number of elements in one reduction."""
     shape = array.shape
     if axis is None:
         return array.size
@@ -114,7 +116,7 @@ def to_last(array: np.ndarray, axis) -> np.ndarray:
 
 
 def require_elements(name: str, array: np.ndarray, axis) -> None:
-    """Refuse empty slices, of which a reduction without an identity has no result."""
+    """Refuse empty slices, for which a reduction without an identity has no result."""
     if array.size:
         return
     if axis is None:
@@ -128,7 +130,7 @@ def require_elements(name: str, array: np.ndarray, axis) -> None:
 
 
 def cast(array: np.ndarray, kind) -> np.ndarray:
-    """Convert an array to another dtype by C's rules; return it as it is if it has that dtype."""
+    """Convert an array to another dtype by C's rules; return it unchanged if it has that dtype."""
     if kind is None or array.dtype == kind:
         return array
     return convertible(array, kind).astype(kind)

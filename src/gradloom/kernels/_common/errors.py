@@ -1,13 +1,13 @@
-"""Errors of kernels in PyTorch's words: shapes, dtypes, numbers out of range, divisions of integers by zero."""
+"""PyTorch's errors for kernels: shapes, dtypes, numbers out of range, integer division by zero."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
 from ...types.dtype import TYPE_OF, scalar_type_name
 
-# What a wrapper of a pointwise operator catches; nothing else in it raises these.
-REFUSALS = (TypeError, ValueError, OverflowError)
 CPP_TYPES = {
     "uint8": "uint8_t",
     "int8": "int8_t",
@@ -24,6 +24,17 @@ CPP_TYPES = {
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
+
+
+class LinAlgError(RuntimeError):
+    """Raised by an operator of linear algebra if a matrix is singular, or an algorithm does not converge."""
+
+    __module__ = "gradloom._C"
+    __qualname__ = __name__ = "_LinAlgError"
+
+
+_MANY = 1 << 24  # views of about 400 bytes
+_ITEM = 8  # bytes of an element, where they are not known
 _OF_BOOLS = {
     "subtract": "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
     "`logical_xor()` operator instead.",
@@ -32,32 +43,87 @@ _OF_BOOLS = {
 }
 
 
-def refusal(error: Exception, name: str, *arrays) -> Exception:
-    """Return the error to raise for one that NumPy raised in a kernel.
+def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Exception:
+    """Translate an error that a kernel raised to PyTorch's.
 
     Args:
-        error: what NumPy raised.
-        name: the operator's name.
-        arrays: its array arguments; None for those that are undefined.
+        error: the exception from the kernel.
+        operator: the operator's name.
+        arguments: its arrays; None for those that are undefined.
+        integers: its integers and lists of integers by name; None for those that are not given.
 
     Returns:
-        RuntimeError for shapes that do not broadcast and numbers out of a dtype's range, NotImplementedError for a
-        dtype that the operator does not take; `error` itself if it says anything else.
+        ValueError for an integer of more than 64 bits, TypeError for one among several; IndexError for a dimension out
+        of range; RuntimeError for shapes that do not broadcast, numbers out of a dtype's range, sizes out of range and
+        memory that cannot be allocated; NotImplementedError for a dtype that the operator does not support; `error`
+        itself in all other cases.
     """
-    arrays = tuple([a for a in arrays if isinstance(a, np.ndarray)])
-    if isinstance(error, OverflowError):
-        dtype = str(error).rpartition(" ")[2]
-        return RuntimeError(f"value cannot be converted to type {CPP_TYPES.get(dtype, dtype)} without overflow")
-    if isinstance(error, ValueError):
-        text = size_mismatch([a.shape for a in arrays])
-        return RuntimeError(text) if text else error
+    arrays = tuple([a for a in arguments if isinstance(a, np.ndarray)])
+    lists = {name: value if isinstance(value, tuple) else (value,) for name, value in integers.items() if value}
+    for name, values in lists.items():
+        for position, n in enumerate(values, 1):
+            if not -(1 << 63) <= n < 1 << 63:
+                text = "Overflow when unpacking long long"
+                if len(values) == 1:  # an integer by itself, most likely
+                    return ValueError(text)
+                where = f"{operator}(): argument '{name}' failed to unpack the object at pos {position}"
+                return TypeError(f'{where} with error "{text}"')
     words = str(error)
+    if "to unpack" in words or "cannot unpack" in words:
+        raised_in = error.__traceback__
+        if raised_in is not None and raised_in.tb_next is None:  # by the wrapper, which unpacks the kernel's results
+            return RuntimeError(f"{operator}(): the kernel does not return what the schema says: {words}")
+    if isinstance(error, np.exceptions.AxisError) and error.ndim is not None:
+        return dim_error(error.axis, error.ndim)
+    if "C int" in words and arrays:  # of an axis
+        return dim_error(next((n for sizes in lists.values() for n in sizes if abs(n) >> 31), 0), arrays[0].ndim)
+    if isinstance(error, OverflowError):
+        dtype = words.rpartition(" ")[2]
+        return RuntimeError(f"value cannot be converted to type {CPP_TYPES.get(dtype, 'int64_t')} without overflow")
+    if isinstance(error, MemoryError):
+        return RuntimeError(
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+            f"{getattr(error, '_total_size', 'too many')} bytes. Error code 12 (Cannot allocate memory)"
+        )
+    if isinstance(error, ValueError):
+        if "too big" in words or words.startswith("Maximum allowed"):
+            return size_overflow(*[sizes for sizes in lists.values() if prod(sizes) * _ITEM >= 1 << 63][:1])
+        if words == "negative dimensions are not allowed":
+            return RuntimeError("zeros: Dimension size must be non-negative.")
+        text = size_mismatch([a.shape for a in arrays]) if "broadcast" in words else None
+        return RuntimeError(text) if text else error
+    if not isinstance(error, TypeError):
+        return error
     if words.startswith(("numpy boolean ", "The numpy boolean ")):
         return RuntimeError(_OF_BOOLS.get(words.removeprefix("The ").split()[2].rstrip(","), words))
     if "ufunc '" in words and arrays:
         wide = np.result_type(*arrays) if all(a.dtype.kind != "V" for a in arrays) else arrays[0].dtype
-        return NotImplementedError(f"\"{name}_cpu\" not implemented for '{type_name(wide)}'")
+        return NotImplementedError(f"\"{operator}_cpu\" not implemented for '{type_name(wide)}'")
     return error
+
+
+def dim_error(dim, ndim: int) -> IndexError:
+    """Return PyTorch's error for a dimension that is out of range."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+
+
+def size_overflow(sizes=None) -> RuntimeError:
+    """Return the error for sizes whose memory has more bytes than 64 bits can count."""
+    return RuntimeError(f"Storage size calculation overflowed{'' if sizes is None else f' with sizes={list(sizes)}'}")
+
+
+def check_sizes(sizes, itemsize: int = 1) -> None:
+    """Raise RuntimeError if an array of these sizes has more bytes than 64 bits can count. NumPy's `repeat`, `tile`
+    and `bincount` do not check it: they write beyond the memory that they allocate."""
+    if prod(sizes) * itemsize >= 1 << 63:
+        raise size_overflow(sizes)
+
+
+def check_count(count: int, array: np.ndarray) -> None:
+    """Raise RuntimeError if `array` is to be cut into more views than memory could hold, before the first is made."""
+    if count > _MANY and (count > array.size or 0 in array.strides):
+        raise RuntimeError(f"{count} parts of a tensor are refused: more than {_MANY} must each have an element")
 
 
 def size_mismatch(shapes) -> str | None:
@@ -81,7 +147,7 @@ def size_mismatch(shapes) -> str | None:
 
 
 def type_name(dtype: np.dtype) -> str:
-    """Return PyTorch's name of a dtype in most of its messages, such as Float or Long."""
+    """Return the name of a dtype in most of PyTorch's messages, such as Float or Long."""
     return scalar_type_name(TYPE_OF[dtype])
 
 
@@ -96,7 +162,19 @@ def refuse(name: str, array: np.ndarray, kinds: str) -> None:
         raise not_implemented(name, array)
 
 
-def check_divisor(divisor: np.ndarray) -> None:
-    """Raise RuntimeError if an integer array contains zero."""
-    if divisor.dtype.kind in "iu" and not divisor.all():
+def integer_quotient() -> RuntimeError:
+    """Return the error of `addcdiv` for a quotient of integers."""
+    return RuntimeError(
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+        "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+        "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+        "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+        "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
+        "for all dtypes."
+    )
+
+
+def check_divisor(divisor: np.ndarray, dividend: np.ndarray) -> None:
+    """Raise RuntimeError if elements are divided by an integer array that contains zero."""
+    if divisor.dtype.kind in "iu" and not divisor.all() and dividend.size:
         raise RuntimeError("ZeroDivisionError")

@@ -1,7 +1,7 @@
 """Memory layout: the order of a new array's elements in memory, and elements that share memory.
 
-A write whose outcome would depend on its order is refused, as in PyTorch, only where it is cheap to be certain: for
-expanded dimensions, and for two dense views of one memory that overlap in part.
+As in PyTorch, a write whose result would depend on the order of writes is refused only where that is cheap to detect:
+for expanded dimensions, and for two dense views that overlap in part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def new_array(shape, dtype, memory_format=None, make=np.empty) -> np.ndarray:
 
 
 def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.ndarray:
-    """Make an array of another's shape and, by default, order, by np.empty_like, np.zeros_like or np.ones_like."""
+    """Make an array like another by np.empty_like, np.zeros_like or np.ones_like, by default in its memory order."""
     if memory_format is not None and memory_format is not preserve_format:
         return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
     if not array.size or array.flags.c_contiguous and 1 not in array.shape:
@@ -41,14 +41,14 @@ _PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.one
 
 
 def suggested_format(array):
-    """Return the channels-last format of images or volumes whose strides are in its order, with gaps or without; else
-    None. What makes results for images (of convolutions, pools, padding) asks this of its input, and lays them out so.
-    Strides of a single channel or a single pixel, which fit both orders, are compared like all others."""
+    """Return the channels-last format if the strides of images or volumes are in its order, with or without gaps; else
+    None. Convolution, pooling and padding lay their results out by it. Strides of a single channel or pixel fit both
+    orders; they are compared like all others."""
     return order_of_strides(array.shape, array.strides) if array.ndim in (4, 5) else None
 
 
 def suggested_format_of_row(array):
-    """`suggested_format` of (batch, channels, width) as images of height 1; None for another number of dimensions."""
+    """Return `suggested_format` of (batch, channels, width), taken as images of height 1; None for other ranks."""
     if array.ndim != 3:
         return None
     (batch, channels, width), (s, t, u) = array.shape, array.strides
@@ -56,9 +56,9 @@ def suggested_format_of_row(array):
 
 
 def order_of_strides(shape, strides):
-    """`suggested_format` of four or five sizes and strides."""
+    """Return `suggested_format` for four or five sizes and strides."""
     ndim, least = len(shape), strides[1]
-    if strides[-1] < least or not least:  # nearly always: the width lies inside the channels
+    if strides[-1] < least or not least:  # most arrays: the width lies inside the channels
         return None
     reach = 0
     for d in (1, *range(ndim - 1, 1, -1), 0):
@@ -70,7 +70,7 @@ def order_of_strides(shape, strides):
 
 
 def in_format(array, memory_format) -> np.ndarray:
-    """Copy a row-major array to a memory format (None: return it). (batch, channels, width) has images of height 1."""
+    """Copy a row-major array to a memory format (None: return it); (batch, channels, width) has images of height 1."""
     if memory_format is None:
         return array
     if array.ndim == 3:
@@ -81,23 +81,23 @@ def in_format(array, memory_format) -> np.ndarray:
 
 
 def row_major(array) -> np.ndarray:
-    """Return the array, or a copy, with strides in the order of its dimensions, those of size 1 included. For results
-    that PyTorch lays out so whatever their inputs are, where NumPy follows the inputs."""
+    """Return the array, or a copy, with row-major strides, also for dimensions of size 1. Used where PyTorch's results
+    are row-major regardless of the inputs, and NumPy's follow the inputs."""
     if array.ndim < 2 or array.flags.c_contiguous and 1 not in array.shape:
         return array
     return array.reshape(-1).reshape(array.shape) if array.flags.c_contiguous else array.copy()
 
 
 def strides_like(array) -> list[int]:
-    """Return the strides, in elements, of a result without gaps whose dimensions lie in memory in the order of its
-    input's. They equal the input's if that has no gaps, also those of dimensions of size 1."""
+    """Return the strides, in elements, of a dense result whose dimensions have the memory order of its input. If the
+    input is dense, they are its strides, also for dimensions of size 1."""
     if is_dense(array):
         return [s // array.itemsize for s in array.strides]
     return strides_in_order(array.shape, memory_order(array))
 
 
 def strides_in_order(shape, order) -> list[int]:
-    """Strides, in elements, of an array without gaps whose dimensions lie in memory in an order, outermost first."""
+    """Return the strides, in elements, of a dense array whose dimensions lie in memory in `order`, outermost first."""
     strides, step = [0] * len(shape), 1
     for d in reversed(order):
         strides[d] = step
@@ -105,8 +105,18 @@ def strides_in_order(shape, order) -> list[int]:
     return strides
 
 
+def as_type(array, dtype) -> np.ndarray:
+    """Convert an array to another dtype. An expanded one is laid out as PyTorch does: `astype` would put its expanded
+    dimensions innermost."""
+    if 0 not in array.strides:
+        return array.astype(dtype)
+    out = new_like(array, dtype)
+    out[...] = array
+    return out
+
+
 def empty_result(dtype, *operands) -> np.ndarray:
-    """Return memory for the result of an elementwise function; see `as_operands`."""
+    """Return an empty array for the result of an elementwise function; see `as_operands`."""
     shape = operands[0].shape
     if any(a.shape != shape for a in operands):
         shape = np.broadcast_shapes(*[a.shape for a in operands])
@@ -114,9 +124,9 @@ def empty_result(dtype, *operands) -> np.ndarray:
 
 
 def as_operands(found, *operands, copy=True) -> np.ndarray:
-    """Lay the result of an elementwise function out as PyTorch does: in the order of the first operand, of the second
-    where the first does not tell (because a dimension of it is broadcast), and so on. NumPy prefers row-major order.
-    Costs next to nothing where all is row-major."""
+    """Lay the result of an elementwise function out as PyTorch does: in the memory order of the first operand; where
+    that is undetermined (a broadcast dimension), of the second, and so on. NumPy prefers row-major order. The check is
+    cheap if all arrays are row-major."""
     first = operands[0]
     if found.flags.c_contiguous and (
         first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands)
@@ -135,11 +145,11 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
 
 
 def memory_order(*arrays) -> list[int]:
-    """Return the dimensions from the outermost in memory to the innermost, for arrays of one shape. Between two
-    dimensions the first array decides in which both have a stride; dimensions that are expanded in all of them stay
-    between their neighbours."""
+    """Return the dimensions from the outermost to the innermost in memory, for arrays of one shape. Two dimensions are
+    ordered by the first array in which neither is expanded; dimensions that are expanded in all arrays keep their
+    neighbours."""
     shape = arrays[0].shape
-    order = list(range(arrays[0].ndim - 1, -1, -1))  # from the innermost on, until the end
+    order = list(range(arrays[0].ndim - 1, -1, -1))  # innermost first; reversed at the end
     for i in range(1, len(order)):
         place = i
         for j in range(i - 1, -1, -1):
@@ -171,7 +181,7 @@ def inverse(order) -> list[int]:
 
 
 def is_in_format(array, memory_format) -> bool:
-    """Return whether the elements lie in the order of a memory format, without gaps."""
+    """Return whether the array is dense and its elements lie in the order of a memory format."""
     if memory_format not in _LAST:
         return array.flags.c_contiguous
     ndim, _, to_last = _LAST[memory_format]
@@ -192,7 +202,7 @@ _PARTIAL = (
 
 
 def check_no_internal_overlap(array) -> None:
-    """Raise RuntimeError if a dimension of an array that is to be written was expanded."""
+    """Raise RuntimeError if an array to be written has an expanded dimension."""
     if 0 in array.strides and array.size:
         for n, s in zip(array.shape, array.strides, strict=True):
             if s == 0 and n > 1:
@@ -200,25 +210,29 @@ def check_no_internal_overlap(array) -> None:
 
 
 def check_no_partial_overlap(array, other) -> None:
-    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written. An
-    operand with a conjugate or negative bit is resolved before, which makes a copy."""
+    """Raise RuntimeError if an operand shares some, but not all, elements with an array to be written. Operands with a
+    conjugate or negative bit have been resolved to copies before."""
     if other is array or type(array) is not np.ndarray or type(other) is not np.ndarray:
         return
     if owner(array) is not owner(other) or not np.may_share_memory(array, other):
         return
-    if is_dense(array) and is_dense(other):
-        same = (
-            array.shape == other.shape
-            and array.strides == other.strides
-            and array.itemsize == other.itemsize
-            and address(array) == address(other)
-        )
-        if not same:
-            raise RuntimeError(_PARTIAL)
+    if is_dense(array) and is_dense(other) and not is_same_view(array, other):
+        raise RuntimeError(_PARTIAL)
+
+
+def is_same_view(array, other) -> bool:
+    """Return whether two arrays have the same elements at the same places."""
+    return (
+        type(array) is type(other) is np.ndarray
+        and array.shape == other.shape
+        and array.strides == other.strides
+        and array.itemsize == other.itemsize
+        and address(array) == address(other)
+    )
 
 
 def check_apart(array, other) -> None:
-    """Raise RuntimeError if an operand shares elements with an array that is to be written."""
+    """Raise RuntimeError if an operand shares elements with an array to be written."""
     if type(array) is not np.ndarray or type(other) is not np.ndarray:
         return
     if owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other):
@@ -226,7 +240,7 @@ def check_apart(array, other) -> None:
 
 
 def is_dense(array) -> bool:
-    """Return whether the elements fill their memory without gaps, in whatever order."""
+    """Return whether the elements fill their memory without gaps, in any order."""
     if array.flags.forc:
         return True
     expected = array.itemsize

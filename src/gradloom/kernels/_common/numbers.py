@@ -8,6 +8,7 @@ from math import isinf
 import numpy as np
 
 from .errors import CPP_TYPES, not_implemented
+from .layout import as_type
 
 _FLOAT32 = np.dtype(np.float32)
 _VECTOR = 16
@@ -19,24 +20,24 @@ def is_half(dtype: np.dtype) -> bool:
 
 
 def is_short_half(array: np.ndarray) -> bool:
-    """Return whether an array of half precision has fewer elements than one of PyTorch's vectors. What is left over
-    behind whole vectors is computed by other code there, which rounds each step in some operators that round whole
-    vectors once. So do these kernels, for arrays that are no more than such a rest."""
+    """Return whether an array of half precision has fewer elements than one of PyTorch's vectors. Some of its operators
+    round whole vectors once but the remaining elements after each step. These kernels do so for arrays that consist of
+    such a remainder only."""
     return is_half(array.dtype) and array.size < _VECTOR
 
 
 def widen(a: np.ndarray) -> np.ndarray:
     """Convert halves to float32; return any other array unchanged."""
     dtype = a.dtype
-    return a.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
+    return as_type(a, _FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
 
 
 class Wide:
-    """An operand in float32 beside arrays of half precision. A function of NumPy that meets it computes in float32
-    and rounds once, to the half type, as PyTorch does with a number that is a factor, and with `x + alpha * y`.
+    """A float32 operand beside arrays of half precision. NumPy functions applied to it compute in float32 and round
+    once to the half type, as PyTorch does for a scalar factor and for `x + alpha * y`.
 
     Args:
-        value: an array, which is brought to float32.
+        value: an array, which is converted to float32.
         dtype: the half type.
     """
 
@@ -50,7 +51,7 @@ class Wide:
     size = property(lambda self: self.value.size)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        wide = [x.value if x.__class__ is Wide else x.astype(_FLOAT32) for x in inputs]
+        wide = [x.value if x.__class__ is Wide else as_type(x, _FLOAT32) for x in inputs]
         found = getattr(ufunc, method)(*wide, **options)
         if out is None:
             return found.astype(self.dtype)
@@ -59,8 +60,8 @@ class Wide:
 
 
 def floating(name: str, kinds: str = "f"):
-    """Decorate an elementwise kernel that is written for float32 and float64 arrays with dimensions. The kernel may
-    write to arrays that it made with `out=`. All arrays have the dtype of the first one; the result gets it.
+    """Decorate an elementwise kernel written for float32 and float64 arrays with at least one dimension. The kernel may
+    pass its own temporaries as `out=`. All arrays and the result have the dtype of the first one.
 
     Args:
         name: PyTorch's name of the kernel, for the NotImplementedError about other dtypes.
@@ -74,7 +75,7 @@ def floating(name: str, kinds: str = "f"):
             if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
                 try:
                     return kernel(self, *rest)
-                except TypeError:  # NumPy's functions make scalars of arrays without dimensions, which `out=` is not
+                except TypeError:  # NumPy's functions return scalars for 0-dim arrays; `out=` takes none
                     if all(a.ndim for a in rest if a.__class__ is np.ndarray):
                         raise
             half = is_half(dtype)
@@ -102,7 +103,7 @@ def _prepared(value, half: bool):
 
 
 def convertible(array, dtype):
-    """Return what `dtype` can hold of an array: for a real dtype the real parts of complex numbers, with a warning."""
+    """Return an array as `dtype` can hold it: for a real dtype, the real parts of complex numbers, with a warning."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
 
@@ -115,8 +116,8 @@ _GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e3
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
-    """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned
-    ones. Raises RuntimeError if the number is beyond the range of the type, or complex and the type is not."""
+    """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap around for
+    unsigned dtypes. Raises RuntimeError if the number is out of range, or complex for a real dtype."""
     kind = dtype.kind
     if kind == "b":
         return np.array(value).astype(dtype)
@@ -129,7 +130,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     if kind in "iu":
         if isinstance(value, float):
             least, most = _limits(dtype)
-            if not least <= value <= most:  # before it is truncated; NaN is not, either
+            if not least <= value <= most:  # checked before truncation; also refuses NaN
                 raise _overflow(dtype)
             value = min(int(value), most)
         least, most = _limits(dtype)
@@ -137,14 +138,14 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
             raise _overflow(dtype)
         return np.array(value & most if value < 0 and kind == "u" else value, dtype)
     most = _GREATEST[dtype.char]
-    if not -most <= value <= most and value == value and not isinf(value):  # before it is rounded
+    if not -most <= value <= most and value == value and not isinf(value):  # checked before rounding
         raise _overflow(dtype)
     return np.array(value, dtype)
 
 
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
-    """Convert a number like `number_as`, for functions that fill `count` elements: PyTorch fills one element in half
-    precision with infinity where the number is too large for it."""
+    """Convert a number like `number_as`, to fill `count` elements. In half precision PyTorch stores infinity for a
+    number that is too large if `count` is 1."""
     if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)

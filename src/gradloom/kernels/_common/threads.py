@@ -1,34 +1,34 @@
 """Threads for kernels that spend their time inside NumPy, which releases the GIL in copies, ufuncs and BLAS.
 
-The work is cut into chunks that do not touch each other's results; the calling thread and a few pool threads take
-chunks until none is left. BLAS is held to one thread meanwhile, because its own workers would compete for the same
-cores. The caller cuts the chunks, so the result does not depend on which thread takes which.
+The work is cut into chunks with disjoint results; the calling thread and a few pool threads take chunks until none is
+left. BLAS is limited to one thread meanwhile, because its workers would compete for the same cores. The chunks do not
+depend on the threads that take them, nor do the results.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
 from ...memory import malloc
+from ...memory.locks import new_lock
 
-_lock = threading.Lock()
+_lock = new_lock()
 _pool: Any = None  # a ThreadPoolExecutor of _threads - 1 workers, made at the first use
 _threads: int | None = None
 _blas: tuple[Callable[[int], Any], Callable[[], int]] | None = None
 _blas_sought = False
-_blas_users = 0
+_blas_users: set[Any] = set()  # contexts that are open
 _blas_threads = 1
 
 
 def get_num_threads() -> int:
-    """Return the number of threads a kernel may use, the calling one included (PyTorch's `get_num_threads`). At first
-    the number of cores this process may run on, or OMP_NUM_THREADS if that is set."""
+    """Return the number of threads a kernel may use, the calling one included (PyTorch's `get_num_threads`). The
+    default is OMP_NUM_THREADS or, if that is not set, the number of cores this process may run on."""
     global _threads
     if _threads is None:
         wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -49,8 +49,8 @@ def set_num_threads(count: int) -> None:
 
 
 def chunks(total: int, largest: int | None = None) -> list[slice]:
-    """Cut range(total) into slices of nearly equal length: as many as there are threads, or the smallest multiple of
-    that for which none has more than `largest` items."""
+    """Cut range(total) into slices of nearly equal length: one per thread, or the smallest multiple of that for which
+    none has more than `largest` items."""
     count = threads = get_num_threads()
     if largest is not None:
         count *= max(1, -(-total // (threads * max(1, largest))))
@@ -60,9 +60,9 @@ def chunks(total: int, largest: int | None = None) -> list[slice]:
 
 
 def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Compute [work(item) for item in items] with all threads; the first exception is raised after all have ended. A
-    pool thread that has not begun by the time the caller has run out of items is not waited for, so that a busy machine
-    costs no more than the work itself."""
+    """Compute [work(item) for item in items] with all threads; raise the first exception after all have ended. The
+    caller does not wait for a pool thread that has not begun when the items run out, so a busy machine costs no more
+    than the work itself."""
     helpers = min(get_num_threads(), len(items)) - 1
     if helpers < 1:
         with single_threaded_blas():
@@ -107,37 +107,48 @@ def _executor() -> Any:
         return _pool
 
 
-# Not threadpoolctl: to enter and leave takes 5 us with its kept controller (205 us with threadpool_limits), 1 us here;
-# it does not count overlapping users in several threads, and takes 9 ms to import. It would also reach MKL and BLIS.
+# Not threadpoolctl: entering and leaving takes 5 us with a kept controller (205 us with threadpool_limits), 1 us here.
+# It does not count overlapping users in several threads, takes 9 ms to import, and would also limit MKL and BLIS.
 class single_threaded_blas:
-    """A context in which NumPy's BLAS uses one thread; nested ones and those of other threads may overlap."""
+    """A context in which NumPy's BLAS uses one thread; contexts may nest and overlap between threads."""
 
     __slots__ = ()
 
     def __enter__(self) -> None:
-        global _blas, _blas_sought, _blas_users, _blas_threads
-        with _lock:
-            if not _blas_sought:
-                _blas, _blas_sought = _find_blas(), True
-                if not malloc.decided:
-                    malloc.apply_default()
-            _blas_users += 1
-            if _blas is not None and _blas_users == 1:
-                set_threads, get_threads = _blas
-                _blas_threads = get_threads()
-                set_threads(1)
+        global _blas, _blas_sought, _blas_threads
+        try:
+            with _lock:
+                if not _blas_sought:
+                    _blas, _blas_sought = _find_blas(), True
+                    if not malloc.decided:
+                        malloc.apply_default()
+                if _blas is not None and not _blas_users:
+                    set_threads, get_threads = _blas
+                    _blas_threads = get_threads()
+                    _blas_users.add(self)
+                    set_threads(1)
+                _blas_users.add(self)
+        except BaseException:  # see Note [Interrupts]
+            self.__exit__()
+            raise
 
     def __exit__(self, *error: object) -> None:
-        global _blas_users
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
         with _lock:
-            _blas_users -= 1
-            if _blas is not None and _blas_users == 0:
+            _blas_users.discard(self)
+            if _blas is not None and not _blas_users:
                 _blas[0](_blas_threads)
 
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
     """Return the two functions that set and get the number of threads of NumPy's own OpenBLAS; None for another BLAS.
-    Looking a symbol up in NumPy's extension module also searches the libraries that module is linked to."""
+    Looking up a symbol in NumPy's extension module also searches its linked libraries."""
     import ctypes
 
     extension = sys.modules.get("numpy._core._multiarray_umath")
@@ -158,12 +169,12 @@ def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
 
 
 def _forget_after_fork() -> None:
-    """Renew the pool, whose threads do not survive a fork, and the lock, which one of them may have held."""
-    global _lock, _pool, _blas_users
-    _lock, _pool = threading.Lock(), None
+    """Renew the pool, whose threads do not survive a fork."""
+    global _pool
+    _pool = None
     if _blas_users and _blas:
         _blas[0](_blas_threads)
-    _blas_users = 0
+    _blas_users.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""The arithmetic of windows that slide over the spatial dimensions: what convolution and pooling share."""
+"""The arithmetic of windows that slide over the spatial dimensions, shared by convolution and pooling."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Windows(NamedTuple):
     output: tuple[int, ...]
 
     def at(self, offsets: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-        """Return the output positions whose kernel element `offsets` lies inside the input, and these input positions:
-        two tuples of slices that select blocks of one shape; None if there is no such position."""
+        """Return the output positions whose kernel element `offsets` lies inside the input, and the input positions it
+        meets: two tuples of slices of equal extent; None if there are none."""
         outer, inner = [], []
         for axis, offset in enumerate(offsets):
             pair = self.along(axis, offset)
@@ -71,8 +71,8 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) -> np.ndarray:
-    """Return the part of x (N, C, *size) that the windows in `rows` of the first spatial dimension see, with zeros for
-    the padding: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. It is x itself where nothing needs copying.
+    """Return the part of x (N, C, *size) that the windows in `rows` of the first spatial dimension cover, padded with
+    zeros: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. Returns x itself if nothing needs copying.
     """
     extent, source, target = [], [], []
     for axis, size in enumerate(windows.size):
@@ -100,15 +100,16 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
 
 
 def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
-    """Return a view of what `padded` returned, without a copy, with the windows of its `rows` first output positions:
-    (N, groups, C / groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if `channels_last`."""
+    """Return a view of the result of `padded` as the windows of its first `rows` output positions: (N, groups, C /
+    groups, *kernel, *output), or (groups, N, *output, *kernel, C / groups) if `channels_last`."""
     output = (rows, *windows.output[1:])
     if channels_last:
         batch, *spatial, channel = block.strides
     else:
         batch, channel, *spatial = block.strides
-    steps = tuple(a * b for a, b in zip(spatial, windows.stride, strict=True))
-    inner = tuple(a * b for a, b in zip(spatial, windows.dilation, strict=True))
+    # a single window takes no step, however large
+    steps = tuple(a * b if n > 1 else a for a, b, n in zip(spatial, windows.stride, output, strict=True))
+    inner = tuple(a * b if n > 1 else a for a, b, n in zip(spatial, windows.dilation, windows.kernel, strict=True))
     channels = block.shape[-1 if channels_last else 1]
     each = channels // groups
     if channels_last:
@@ -121,13 +122,13 @@ def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: b
 
 
 def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> list[tuple[slice, slice]]:
-    """Cut n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several threads: at
-    most about `block_bytes` of scratch each, the rows of an image cut only if one image is too large or there are fewer
-    images than threads."""
+    """Cut n images of `rows` rows into pairs (images, rows), to be worked on one at a time or by several threads. Each
+    takes about `block_bytes` of scratch at most; images are cut only if one is too large, or there are fewer images
+    than threads."""
     from gradloom.kernels._common import threads
 
     everything = slice(0, rows)
-    if n * rows * row_bytes <= 1 << 17:  # too little to be worth a thread
+    if n * rows * row_bytes <= 1 << 17:  # too little for a second thread
         return [(slice(0, n), everything)]
     if rows * row_bytes <= block_bytes and n >= threads.get_num_threads():
         return [(images, everything) for images in threads.chunks(n, block_bytes // max(1, rows * row_bytes))]

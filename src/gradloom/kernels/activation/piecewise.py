@@ -1,16 +1,17 @@
-"""Activations made of straight pieces, and their gradients."""
+"""Piecewise linear and quadratic activations, and their gradients."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .._common.errors import not_implemented, refuse, type_name
+from .._common.layout import check_no_internal_overlap
 from .._common.numbers import floating, widen
 from ..elementwise.choices import bounded, keep_where, select
 
 
 def as_type(number, dtype: np.dtype) -> np.generic:
-    """Convert a Python number to NumPy's scalar of a dtype, integers truncated and wrapped."""
+    """Convert a Python number to a NumPy scalar of a dtype; integers are truncated and wrap around."""
     kind = dtype.kind
     if number.__class__ is complex and kind != "c":
         if number.imag:
@@ -35,6 +36,7 @@ def relu(self: np.ndarray) -> np.ndarray:
 def relu_(self: np.ndarray) -> np.ndarray:
     """`relu` in place."""
     _check_clamp(self, "Boolean inputs not supported for relu")
+    check_no_internal_overlap(self)
     return bounded(np.maximum, self, self.dtype.type(0), self)
 
 
@@ -53,7 +55,7 @@ def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> 
 
 
 def _below(self, threshold):
-    """Return whether elements are not above a number, which keeps its digits beside half precision."""
+    """Return whether elements are not above a number; the number keeps its precision beside half precision."""
     wide = widen(self)
     return wide <= as_type(threshold, wide.dtype)
 
@@ -87,8 +89,9 @@ def leaky_relu(self, negative_slope=0.01):
 
 @floating("leaky_relu_backward_cpu")
 def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
-    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope elsewhere.
-    Raises RuntimeError for a result and a negative slope, which do not tell the sign of the input."""
+    """`grad_output` where `self` (or the result, which has the same sign) is positive, `negative_slope` times it
+    elsewhere. Raises RuntimeError for a result and a negative slope, since the result then does not show the input's
+    sign."""
     _check_slope(self_is_result, negative_slope)
     return select(self > 0, grad_output, grad_output * as_type(negative_slope, self.dtype))
 
@@ -176,13 +179,13 @@ def shrink_backward(grad_output, self, lambd):
 
 
 def _outside(self, lambd) -> np.ndarray:
-    """Return whether elements are beyond a number, which is rounded to half precision beside such elements."""
+    """Return whether elements lie outside [-number, number], with the number rounded to half beside halves."""
     bound = as_type(lambd, self.dtype)
     return ~((self >= -bound) & (self <= bound))
 
 
 def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
-    """`self` moved towards 0 by `lambd`, no further than 0; NaN stays. Raises RuntimeError for a negative `lambd`."""
+    """`self` moved towards 0 by `lambd`, but not past 0; NaN stays. Raises RuntimeError for a negative `lambd`."""
     if self.dtype.kind in "iubc":
         raise not_implemented("softshrink_check", self)
     if not lambd >= 0:
@@ -199,4 +202,5 @@ def _softshrink(self, lambd):
     bound = as_type(lambd, self.dtype)
     inner = bounded(np.maximum, self, -bound)
     bounded(np.minimum, inner, bound, inner)
-    return np.subtract(self, inner, out=inner)
+    np.subtract(self, inner, out=inner)
+    return np.copysign(inner, self, out=inner)  # -0 between -bound and 0

@@ -1,4 +1,4 @@
-"""Activations made of exponentials, and their gradients."""
+"""Smooth activations, and their gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 
 @floating("elu_backward_cpu")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """Return the gradient of `elu`, by its input or, where alpha is not negative, by its result."""
+    """Return the gradient of `elu`, from its input or, if alpha is not negative, from its result."""
     if is_result and alpha < 0:
         raise RuntimeError(
             "In-place elu backward calculation is triggered with a negative slope which is not supported. "
@@ -52,7 +52,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         np.exp(below, out=below)
         below *= as_type(alpha * scale * input_scale, dtype)
     below = below * grad_output
-    return select(self_or_result > 0, grad_output * as_type(scale, dtype), below)
+    return select(self_or_result <= 0, below, grad_output * as_type(scale, dtype))
 
 
 def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
@@ -63,8 +63,8 @@ def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
 
 
 def gelu(self: np.ndarray, approximate: str = "none") -> np.ndarray:
-    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and Gimpel 2016).
-    Raises RuntimeError for another approximation."""
+    """self * Phi(self) with the normal distribution function Phi; with "tanh", an approximation (Hendrycks and Gimpel
+    2016). Raises RuntimeError for any other `approximate`."""
     return (_gelu_tanh if _by_tanh(approximate) else _gelu)(self)
 
 
@@ -228,8 +228,8 @@ def softplus_backward(grad_output, self, beta, threshold):
 
 
 def log_sigmoid_forward(self: np.ndarray) -> tuple:
-    """log(sigmoid(self)), and exp(-|self|), which PyTorch keeps for the gradient."""
-    wide = row_major(widen(self))  # the buffer is rounded, what is computed from it is not
+    """log(sigmoid(self)), and exp(-|self|), which PyTorch saves for the gradient."""
+    wide = row_major(widen(self))  # the saved buffer is rounded; the result is computed from the unrounded one
     decay = _decay(wide)
     return _log_sigmoid(wide, decay).astype(self.dtype, copy=False), decay.astype(self.dtype, copy=False)
 
@@ -260,15 +260,14 @@ def _log_sigmoid_backward_of_decay(grad_output, self, decay):
 
 
 def log_sigmoid_backward(grad_output: np.ndarray, self: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    """grad_output * sigmoid(-self); of half precision from the buffer, which was rounded."""
+    """grad_output * sigmoid(-self); in half precision from the buffer, which is rounded."""
     if is_half(self.dtype) and buffer.shape == self.shape:
         return _log_sigmoid_backward_of_decay(grad_output, self, buffer)
     return _log_sigmoid_backward(grad_output, self)
 
 
 def glu(self: np.ndarray, dim: int = -1) -> np.ndarray:
-    """a * sigmoid(b) for the halves a and b of `self` along `dim`. Raises RuntimeError for a 0-dim array, or an odd
-    size."""
+    """a * sigmoid(b) for the halves a and b of `self` along `dim`. Raises RuntimeError for a 0-dim or odd one."""
     a, b = halves(self, dim)
     return _gated(a, b)
 
@@ -287,7 +286,7 @@ def glu_backward(grad_output: np.ndarray, self: np.ndarray, dim: int) -> np.ndar
     found = np.empty(self.shape, self.dtype)
     for_a, for_b = halves(found, dim)
     for_a[...] = grad_output * _gated(np.ones_like(b), b) if is_half(self.dtype) else _gated(grad_output, b)
-    for_b[...] = _gate_backward(grad_output, a, b, self.dtype if is_half(self.dtype) else None)  # which rounds the gate
+    for_b[...] = _gate_backward(grad_output, a, b, self.dtype if is_half(self.dtype) else None)  # rounds the gate
     return found
 
 

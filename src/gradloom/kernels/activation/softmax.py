@@ -9,14 +9,13 @@ from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 
 # Note [Rows]
-# Softmax mostly runs over short contiguous rows, for which NumPy's reductions cost more than the arithmetic.
-# The sum of a row is a product with ones, which BLAS does; the maximum is taken over columns of a transposed
-# copy.
+# Softmax mostly runs over short contiguous rows, for which the overhead of NumPy's reductions exceeds the arithmetic.
+# The sum of a row is a product with ones, by BLAS; the maximum is taken over the columns of a transposed copy.
 _SHORT = 32
 
 
 def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
-    """Return the maximum along a dimension, which is kept."""
+    """Return the maximum along a dimension, with the dimension kept."""
     count = x.shape[dim]
     if count <= _SHORT and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
         columns = x.reshape(-1, count).T.copy()
@@ -25,7 +24,7 @@ def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 def _sum(x: np.ndarray, dim: int) -> np.ndarray:
-    """Return the sum along a dimension, which is kept."""
+    """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         count = x.shape[-1]
         return np.dot(x.reshape(-1, count), np.ones(count, x.dtype)).reshape(*x.shape[:-1], 1)
@@ -36,7 +35,9 @@ def _sum(x: np.ndarray, dim: int) -> np.ndarray:
 def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """exp(self) / sum(exp(self)) along a dimension, shifted by the maximum."""
     x = _softmax_input(self, dim, half_to_float, "softmax")
-    if x.size == 0 or x.ndim == 0:
+    if x.ndim == 0:  # 1 for a finite number
+        return np.asarray(np.exp(x - x), self.dtype)
+    if x.size == 0:
         return np.ones_like(self)
     out = np.subtract(x, _maximum(x, dim), order="C")
     np.exp(out, out=out)
@@ -45,7 +46,7 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
 
 
 def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:
-    """`softmax`, converted to `dtype` first, with zeros where all along the dimension are -inf."""
+    """`softmax` after conversion to `dtype`; zeros where all elements along the dimension are -inf."""
     x = self if dtype is None else self.astype(dtype, copy=False)
     found = softmax(x, dim)
     if not x.size:
@@ -59,11 +60,13 @@ def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> n
 def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """self - log(sum(exp(self))) along a dimension, shifted by the maximum."""
     x = _softmax_input(self, dim, half_to_float, "log_softmax")
-    if x.size == 0 or x.ndim == 0:
+    if x.ndim == 0:  # 0 for a finite number
+        return np.asarray(x - x, self.dtype)
+    if x.size == 0:
         return np.zeros_like(self)
     out = np.subtract(x, _maximum(x, dim), order="C")
     total = _sum(np.exp(out), dim)
-    if is_half(self.dtype) and dim in (-1, x.ndim - 1):  # then both are rounded
+    if is_half(self.dtype) and dim in (-1, x.ndim - 1):  # PyTorch rounds the sum and its logarithm here
         total = np.log(total.astype(self.dtype)).astype(x.dtype)
     else:
         np.log(total, out=total)
@@ -79,8 +82,8 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
         )
     if half_to_float:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
-    if self.dtype.kind not in "fV":
-        last = "_lastdim" if dim in (-1, ndim - 1) else ""
+    if self.dtype.kind not in "fV" and self.size:
+        last = "_lastdim" if dim in (-1, max(ndim, 1) - 1) else ""
         raise not_implemented(f"{name}{last}_kernel_impl", self)
     return widen(self)
 

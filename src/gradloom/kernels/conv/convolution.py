@@ -1,8 +1,8 @@
 """Convolution and its gradients, and the rearrangement of sliding windows (nn.functional.unfold and fold).
 
-An input is (N, C, *spatial) with one to three spatial dimensions; what is given for each spatial dimension (stride,
-padding, ...) is a sequence of as many integers, or one integer for all of them. float16 and bfloat16 are computed in
-float32 and rounded once. The sums themselves are in products.py.
+An input is (N, C, *spatial) with one to three spatial dimensions; an argument with one value per spatial dimension
+(stride, padding, ...) is a sequence of that many integers, or one integer for all. float16 and bfloat16 are computed in
+float32 and rounded once. products.py computes the sums.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...types.device import memory_format
+from .._common.dims import require_dim
 from .._common.layout import in_format, suggested_format, suggested_format_of_row
 from .._common.windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
 from . import products
@@ -32,7 +33,7 @@ def convolution(
     groups: int,
 ) -> np.ndarray:
     """aten::convolution. input (N, C, *spatial), weight (Co, C / groups, *kernel) or, if `transposed`, (C, Co / groups,
-    *kernel), bias (Co,) or None, all of one dtype; gives (N, Co, *output). Integers wrap around. Raises RuntimeError
+    *kernel), and bias (Co,) or None, all of one dtype, give (N, Co, *output). Integers wrap around. Raises RuntimeError
     for shapes, dtypes and settings that do not fit together, NotImplementedError for bool."""
     windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
@@ -65,7 +66,10 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """aten::convolution_backward: the gradients of input, weight and bias, None where `output_mask` says False.
+    """aten::convolution_backward: the gradients of input, weight and bias; None where `output_mask` is False.
+    grad_output has the shape of the result of `convolution`. The gradients of complex arrays are the adjoint, as in
+    PyTorch: the weight and the input enter conjugated. `bias_sizes` is accepted for compatibility and not used. Raises
+    the errors of `convolution`.
 
     grad_output is of the shape that `convolution` gives for the other arguments. For complex numbers these are
     PyTorch's gradients, that is to say the adjoint: the weight and the input enter conjugated. `bias_sizes` is accepted
@@ -114,8 +118,8 @@ def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, 
 def col2im(
     input: np.ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> np.ndarray:
-    """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), windows that overlap added
-    up; the batch dimension may be absent. Raises RuntimeError where shapes and settings do not fit together."""
+    """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), with overlapping windows
+    added; the batch dimension is optional. Raises RuntimeError if shapes and settings do not fit together."""
     x, lead = _batched(input, 2, "2D or 3D (batch mode)")
     windows = _blocks_of(as_tuple(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
     if x.shape[1] % volume(windows.kernel):
@@ -152,7 +156,7 @@ def _geometry(
     output_padding: Ints,
     groups: int,
 ) -> Windows:
-    """Check the arguments; describe the windows, of 2 dimensions or more (mirrored if transposed)."""
+    """Check the arguments and return the windows, with at least two spatial dimensions (mirrored if transposed)."""
     dims = weight.ndim - 2
     if dims < 1 or input.ndim != weight.ndim:
         raise RuntimeError(
@@ -179,8 +183,10 @@ def _geometry(
             )
         if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
             raise RuntimeError(
-                "output padding must be smaller than either stride or dilation, but got output_padding="
-                f"{list(extra)}, stride={list(stride)} and dilation={list(dilation)}"
+                "output padding must be smaller than either stride or dilation, but got "
+                + " ".join(
+                    [_by_axis("output_padding", extra, 0), _by_axis("stride", stride), _by_axis("dilation", dilation)]
+                )
             )
     else:
         large = spatial
@@ -256,9 +262,9 @@ def _check_bias(bias: np.ndarray | None, weight: np.ndarray, channels: int, dtyp
 
 
 def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
-    """Return the channels-last format where PyTorch computes in it: if the input or the weight is laid out so. One
-    dimension counts as two of which the first has size 1, and there only the weight is asked. Three in double precision
-    never count."""
+    """Return the channels-last format if PyTorch computes in it: if the input or the weight has it. A 1-d convolution
+    counts as 2-d with a first spatial size of 1, and only its weight is considered. 3-d ones in double precision never
+    qualify."""
     if weight.ndim == 3:
         return suggested_format_of_row(weight)
     if weight.ndim == 5 and input.dtype.char in "dD":
@@ -267,16 +273,24 @@ def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
 
 
 def _computable(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the arrays contiguous, in the dtype to compute in, and with at least two spatial dimensions."""
+    """Return the arrays contiguous, in the compute dtype, and with at least two spatial dimensions."""
     dtype = compute_dtype(arrays[0].dtype)
     arrays = tuple(np.ascontiguousarray(array, dtype) for array in arrays)
     return tuple(array[:, :, None] for array in arrays) if arrays[0].ndim == 3 else arrays
 
 
 def _sum_over_images(g: np.ndarray) -> np.ndarray:
-    """(Co,) from (N, Co, *spatial). A product with ones: NumPy's own sum takes several times as long here."""
+    """Sum (N, Co, *spatial) to (Co,), as a product with ones, which is several times as fast as NumPy's sum."""
     flat = g.reshape(*g.shape[:2], volume(g.shape[2:]))
     return np.matmul(flat, np.ones(flat.shape[2], g.dtype)).sum(axis=0, dtype=g.dtype)
+
+
+def _by_axis(word: str, sizes: tuple, added: int = 1) -> str:
+    """Return `stride_height: 1 stride_width: 2`; one size is that of a row, `added` is what the height has."""
+    sizes = (added, *sizes) if len(sizes) == 1 else sizes
+    return " ".join(
+        [f"{word}_{a}: {n}" for a, n in zip(("depth", "height", "width")[-len(sizes) :], sizes, strict=True)]
+    )
 
 
 def _by(sizes: Sequence[int]) -> str:
@@ -284,11 +298,13 @@ def _by(sizes: Sequence[int]) -> str:
 
 
 def _batched(input: np.ndarray, dims: int, ranks: str) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the input with a batch dimension, and the batch dimension of the result."""
+    """Return the input with a batch dimension, and the result's batch dimension."""
     if input.ndim not in (dims, dims + 1) or 0 in input.shape[-dims:]:
+        for dim in range(1, dims):
+            require_dim(dim, input.ndim)
         raise RuntimeError(
-            f"Expected {ranks} tensor for input with possibly 0 batch size and non-zero dimensions for "
-            f"input, but got: {list(input.shape)}"
+            f"Expected {ranks} tensor with possibly 0 batch size and other non-zero dimensions for input, but got: "
+            f"{list(input.shape)}"
         )
     return (input[None], ()) if input.ndim == dims else (input, input.shape[:1])
 
@@ -312,3 +328,26 @@ def _blocks_of(size: tuple[int, ...], kernel_size: Ints, dilation: Ints, padding
             "but its components must be at least one."
         )
     return Windows(tuple(size), kernel, stride, padding, dilation, output)
+
+
+def conv_tbc(self, weight, bias, pad):
+    """Convolve time steps (T, N, C) with a weight (K, C, Co), and add a bias (Co,); `pad` zeros stand at both ends."""
+    for x, rank, words in (
+        (self, 3, "Input must have 3 dims: time, batch, in_channel"),
+        (weight, 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."),
+        (bias, 1, "Bias must be 1-D"),
+    ):
+        if x.ndim != rank:
+            raise RuntimeError(words)
+    if self.shape[2] != weight.shape[1]:
+        raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
+    if weight.shape[2] != len(bias):
+        raise RuntimeError("Bias size must equal dim 2 in the weight tensor (output channels).")
+    steps = len(self) + 2 * pad - len(weight) + 1
+    if steps < 0:
+        shape = [steps, self.shape[1], len(bias)]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {steps}: {shape}")
+    if not steps:
+        return np.zeros((0, self.shape[1], len(bias)), self.dtype)
+    x, w = self.transpose(1, 2, 0), weight.transpose(2, 1, 0)
+    return np.ascontiguousarray(convolution(x, w, bias, (1,), (pad,), (1,), False, (0,), 1).transpose(2, 0, 1))

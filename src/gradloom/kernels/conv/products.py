@@ -6,21 +6,21 @@ With x the input, w the weight, y the output, s the stride, d the dilation and p
     input_gradient   g_x[n, c, j] = sum over o, k of  g[n, o, i] w[o, c, k]   where i s + k d - p = j
     weight_gradient  g_w[o, c, k] = sum over n, i of  g[n, o, i] x[n, c, i s + k d - p]
 
-and a transposed convolution is `input_gradient` used forward. All are linear in both arguments, and nothing is
-conjugated here. At least two spatial dimensions (a 1-d convolution comes with a leading one of size 1).
+and a transposed convolution is `input_gradient` used forward. All are linear in both arguments; nothing is conjugated
+here. There are at least two spatial dimensions; a 1-d convolution has a leading one of size 1.
 
 Note [Layout of the products]
-A product needs the windows as the rows or columns of a matrix, and copying them there costs as much as the product
-when it is done element by element. Contiguous runs decide, so with many channels the windows are copied from a
-channels-last block, where kernel_width * channels numbers lie together; with few, from the input as it is, where
-output_width numbers do. This is done for about 2 MB of windows at a time.
+A product needs the windows as the rows or columns of a matrix. Copying them element by element would cost as much as
+the product, so they are copied in contiguous runs: with many channels from a channels-last block, where kernel_width *
+channels numbers lie together; with few from the input as it is, where output_width numbers do. About 2 MB of windows
+are copied at a time.
 
-`input_gradient` does not build all windows: for one row j of the input, the kernel rows that reach it meet consecutive
-rows of g, so with g laid out as (..., row, channel) the sum over kernel rows is one product with a slice of a matrix.
-What remains is to add up the other kernel dimensions, shifted.
+`input_gradient` does not build all windows. For one row j of the input, the kernel rows that reach it meet consecutive
+rows of g; with g laid out as (..., row, channel), the sum over kernel rows is one product with a slice of a matrix. The
+other kernel dimensions are then added with shifts.
 
-With one input channel in each group (`depthwise_*`) the products are of single numbers: the kernel's elements are taken
-one after the other, and each multiplies a whole shifted block of channels-last images.
+With one input channel per group (`depthwise_*`) each product would be one of single numbers. Instead each kernel
+element in turn multiplies a whole shifted block of channels-last images.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
             total = term if total is None else np.add(total, term, out=total)
         return total
 
-    # One partial sum for each thread, over blocks fixed beforehand: the result is the same in every run.
+    # One partial sum per thread over fixed blocks, so that every run gives the same result.
     pieces = blocks(len(x), windows.output[0], _row_bytes(x, out, windows, groups))
     totals = threads.share(work, [pieces[part] for part in threads.chunks(len(pieces))])
     total = totals[0]
@@ -144,8 +144,8 @@ def _all(count: int) -> tuple[slice, ...]:
 
 
 def _row_taps(windows: Windows) -> list[tuple[slice, slice]]:
-    """For each input row the rows of g and the kernel rows (in descending order of kernel row) that
-    contribute to it, as slices that correspond element by element."""
+    """Return for each input row the rows of g and the kernel rows (in descending order) that contribute to it, as
+    slices whose elements correspond."""
     stride, padding, dilation = windows.stride[0], windows.padding[0], windows.dilation[0]
     kernel, output = windows.kernel[0], windows.output[0]
     common = math.gcd(stride, dilation)
@@ -174,14 +174,14 @@ def _row_taps(windows: Windows) -> list[tuple[slice, slice]]:
 def _row_products(
     g: np.ndarray, matrix: np.ndarray, windows: Windows, taps: list[tuple[slice, slice]], rows: slice
 ) -> np.ndarray:
-    """(rows, groups, rest of kernel * channels, rest of output * N): the sum over output channels and kernel
-    rows, for g (N, Co, *output) and matrix (groups, rest of kernel * channels, kernel row, Co / groups)."""
+    """Sum over output channels and kernel rows, for g (N, Co, *output) and matrix (groups, rest of kernel * channels,
+    kernel row, Co / groups): (rows, groups, rest of kernel * channels, rest of output * N)."""
     groups, width, _, each = matrix.shape
     used = [source for source, _ in taps[rows] if source.stop > source.start]
     low = min((source.start for source in used), default=0)
     high = max((source.stop for source in used), default=0)
-    # (groups, row, channel, rest of output, N): neighbouring rows and their channels lie together; the
-    # images are innermost, so that the shifted sums that follow run over long stretches of memory.
+    # (groups, row, channel, rest of output, N): rows and channels are adjacent for the product; the images are
+    # innermost, so that the shifted sums that follow run over long contiguous runs.
     laid_out = g.reshape(len(g), groups, each, *windows.output)[:, :, :, low:high]
     count = len(g) * volume(windows.output[1:])
     laid_out = np.ascontiguousarray(np.moveaxis(laid_out, (3, 0), (1, -1)))
@@ -219,13 +219,13 @@ def _row_bytes(x: np.ndarray, w: np.ndarray, windows: Windows, groups: int) -> i
 
 
 def _columns_last(x: np.ndarray, windows: Windows, rows: slice, groups: int) -> np.ndarray:
-    """(groups, N * output, kernel * C / groups)"""
+    """Copy the windows of a channels-last block to (groups, N * output, kernel * C / groups)."""
     view = window_view(padded(x, windows, rows, True), windows, rows.stop - rows.start, True, groups)
     return view.reshape(groups, len(x) * (rows.stop - rows.start) * volume(windows.output[1:]), -1)
 
 
 def _columns_first(x: np.ndarray, windows: Windows, rows: slice, groups: int, extra: int = 0) -> np.ndarray:
-    """(N, groups, C / groups * kernel + extra, output), the `extra` rows uninitialised"""
+    """Copy the windows to (N, groups, C / groups * kernel + extra, output), the `extra` rows uninitialised."""
     view = window_view(padded(x, windows, rows, False), windows, rows.stop - rows.start, False, groups)
     depth = volume(view.shape[2 : 3 + len(windows.kernel)])
     if not extra:
@@ -339,7 +339,7 @@ def depthwise_input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, out
 
 
 def _shifted(x: np.ndarray, windows: Windows, rows: slice) -> np.ndarray:
-    """Return (*kernel, N, *output, C) without a copy of the windows."""
+    """Return the shifted blocks, a view (*kernel, N, *output, C)."""
     view = window_view(padded(x, windows, rows, True), windows, rows.stop - rows.start, True)[0]
     dims = len(windows.kernel)
     return np.moveaxis(view, range(1 + dims, 1 + 2 * dims), range(dims))

@@ -1,1 +1,1 @@
-"""Elementwise kernels. The wrappers bring inputs to a common dtype where that is needed; NumPy broadcasts them."""
+"""Elementwise kernels. The wrappers promote the inputs to a common dtype where needed; NumPy broadcasts them."""

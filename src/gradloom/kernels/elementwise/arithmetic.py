@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._common.errors import check_divisor, refuse
-from .._common.layout import as_operands
+from .._common.errors import check_divisor, integer_quotient, refuse
+from .._common.layout import as_operands, row_major
 from .._common.numbers import Wide, is_half, is_short_half, number_as, widen
+from ..shape.copies import clone
 from .dtypes import like, own, shared, to_float, widened, widened_for
 
 
 def scaled(other, alpha, beside):
-    """`alpha * other`, to be added to `beside`, if a number of alpha's type may scale a tensor of that dtype."""
+    """Return `alpha * other`, to be added to `beside`, if alpha's type may scale a tensor of that dtype."""
     kind = other.dtype.kind
     if alpha.__class__ is bool:
         if kind != "b":
@@ -75,22 +76,15 @@ def addcmul(self, tensor1, tensor2, value=1):
     refuse("addcmul_cpu_out", self, "b")
     product = np.multiply(tensor1, tensor2)
     if value != 1:
-        product = np.multiply(product, like(value, self), out=own(product))
+        product = np.multiply(product, number_as(value, self.dtype), out=own(product))
     return as_operands(np.add(self, product, out=own(product, self)), self, tensor1, tensor2)
 
 
 @widened
 def addcdiv(self, tensor1, tensor2, value=1):
-    """`self + value * tensor1 / tensor2`, not for integers."""
+    """`self + value * tensor1 / tensor2`; refuses integers."""
     if tensor1.dtype.kind in "iub":
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
-            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
-            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
-            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
-            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-            "for all dtypes."
-        )
+        raise integer_quotient()
     if value != 1:
         tensor1 = tensor1 * like(value, self)
     quotient = np.true_divide(tensor1, tensor2)
@@ -113,12 +107,12 @@ def floor_divide(self, other):
     refuse("div_floor_cpu", self, "bc")
     if is_half(self.dtype):
         return _by_one_half(np.floor_divide, self, other) if not other.ndim else _floor_divide_halves(self, other)
-    check_divisor(other)
+    check_divisor(other, self)
     return np.floor_divide(self, other)
 
 
 def _by_one_half(divide, self, other):
-    """Divide arrays of half precision by one number in float32, and round only the result."""
+    """Divide arrays of half precision by a number in float32; only the result is rounded."""
     divisor = other.value if other.__class__ is Wide else widen(other)
     return np.asarray(divide(widen(self), divisor)).astype(self.dtype)
 
@@ -141,13 +135,13 @@ def floor_divide_scalar(self, other):
 
 
 def div_scalar(self, other):
-    """Division by a number."""
+    """Divide by a number."""
     self = to_float(self)
     return np.true_divide(self, _divisor(other, self))
 
 
 def div_scalar_mode(self, other, rounding_mode):
-    """Division by a number that rounds."""
+    """Divide by a number and round."""
     return div_mode(self, _divisor(other, self), rounding_mode)
 
 
@@ -161,9 +155,9 @@ def _div_trunc(self, other):
         if is_half(self.dtype) and not other.ndim:
             return _by_one_half(lambda x, y: np.trunc(x / y), self, other)
         return np.trunc(np.true_divide(self, other))
-    check_divisor(other)
+    check_divisor(other, self)
     quotient = np.floor_divide(self, other)
-    if self.dtype.kind == "i":  # one more where a negative quotient was rounded away from zero
+    if self.dtype.kind == "i":  # truncation rounds a negative inexact quotient up by one
         quotient = quotient + ((quotient < 0) & (quotient * other != self)).astype(quotient.dtype)
     return quotient
 
@@ -171,10 +165,10 @@ def _div_trunc(self, other):
 def remainder(self, other):
     """Return the remainder of a division that rounds down: it has the sign of `other`."""
     refuse("remainder_cpu", self, "bc")
-    check_divisor(other)
+    check_divisor(other, self)
     found = shared(np.remainder, self, other)
     if found.dtype.kind in "fV":
-        zeros = found == 0  # of which NumPy's have the sign of `other`
+        zeros = found == 0  # NumPy gives zeros the sign of `other`
         if zeros.any():
             found = np.where(zeros, np.copysign(found, self), found)
     return found
@@ -183,7 +177,7 @@ def remainder(self, other):
 def fmod(self, other):
     """Return the remainder of a division that rounds towards zero: it has the sign of `self`."""
     refuse("fmod_cpu", self, "bc")
-    check_divisor(other)
+    check_divisor(other, self)
     return shared(np.fmod, self, other)
 
 
@@ -209,7 +203,14 @@ def pow(self, exponent):
         negative = exponent < 0
         if negative.any():
             return _integer_power(self, exponent, negative)
-    return np.power(self, exponent)
+    return _complex_power(self, exponent) if self.dtype.kind == "c" else np.power(self, exponent)
+
+
+@np.errstate(all="ignore")
+def _complex_power(base, exponent):
+    """`exp(exponent * log(base))`, NaN for 0 to the power 0."""
+    found = np.asarray(np.multiply(exponent, np.log(base)))
+    return np.exp(found, out=found)
 
 
 def _integer_power(base, exponent, negative):
@@ -224,49 +225,64 @@ def pow_scalar(self, exponent):
     if kind in "iu":
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        number_as(exponent, self.dtype)  # raises for one that the dtype does not have
+        number_as(exponent, self.dtype)  # raises if it does not fit the dtype
+    if kind == "b":
+        return np.logical_or(self, not exponent)
     if exponent == 2:
         return np.multiply(self, self)
     if exponent == 1:
-        return self.copy()
+        return clone(self)
     if exponent == 3:
         return _cube(self)
     if kind not in "iub":
         if exponent == 0.5:
             return np.sqrt(self)
         if exponent == -1:
-            return np.reciprocal(self)
+            return reciprocal(self)
         if exponent == -2:
             return _inverse_square(self)
         if exponent == -0.5:
             return rsqrt(self)
+        if kind == "c" and exponent != 0:
+            return _complex_power(self, like(exponent, self))
     return np.power(self, like(exponent, self))
 
 
+def reciprocal(self):
+    """`1 / self`; of a complex zero an infinity with the sign of its real part, and NaN."""
+    found = np.reciprocal(self)
+    if self.dtype.kind == "c":
+        zeros = self == 0
+        if zeros.any():
+            found = np.where(zeros, np.copysign(np.inf, self.real) + np.complex64(complex(0, np.nan)), found)
+            found = found.astype(self.dtype, copy=False)
+    return found
+
+
 def _inverse_square(self):
-    if self.dtype.char == "e":  # of bfloat16 the square is rounded
+    if self.dtype.char == "e":  # bfloat16 rounds the square
         wide = self.astype(np.float32)
-        return np.reciprocal(wide * wide).astype(self.dtype)
+        return as_operands(np.reciprocal(wide * wide).astype(self.dtype), self)
     return np.reciprocal(np.multiply(self, self))
 
 
 def _cube(self):
-    if self.dtype.char == "e":  # of bfloat16 each product is rounded
+    if self.dtype.char == "e":  # bfloat16 rounds each product
         wide = self.astype(np.float32)
-        return (wide * wide * wide).astype(self.dtype)
+        return as_operands((wide * wide * wide).astype(self.dtype), self)
     return np.multiply(np.multiply(self, self), self)
 
 
 def pow_of_scalar(self, exponent):
-    """Return a number to the powers of an array."""
+    """Raise a number to the powers in an array."""
     refuse("pow", exponent, "b")
     if self == 1:
-        return np.ones_like(exponent)
-    return pow(like(self, exponent), exponent)
+        return np.ones(exponent.shape, exponent.dtype)
+    return row_major(pow(like(self, exponent), exponent))
 
 
 def rsqrt(self):
-    """`1 / sqrt(self)`, each step rounded; of half precision only in a short array."""
+    """`1 / sqrt(self)`, each step rounded; in half precision only for short arrays."""
     return _rsqrt(self) if is_short_half(self) else _rsqrt_once(self)
 
 

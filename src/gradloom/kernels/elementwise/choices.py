@@ -1,9 +1,9 @@
-"""Choices, bounds, mixtures and tests of elements.
+"""Selection, bounds, interpolation and tests of elements.
 
 Note [Branches]
-`np.where` and `np.maximum` with a number are loops with a branch or a single element at a time, which costs five to
-twenty times a vector loop once an array's mask is irregular. The same is had from arithmetic on the bits of the
-numbers, which is exact for infinities and NaNs too, and from a row of equal numbers instead of one number.
+`np.where` branches, and `np.maximum` with a number works on one element at a time. With an irregular mask either takes
+five to twenty times as long as a vector loop. Integer arithmetic on the bits replaces the branch, exactly for
+infinities and NaNs, too; a row of equal numbers replaces the number.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from ...types.dtype import c_name
 from .._common.errors import refuse, type_name
-from .._common.layout import as_operands, new_like
-from .._common.numbers import number_as
+from .._common.layout import as_operands, as_type, new_like
+from .._common.numbers import number_as, widen
 from ..shape.copies import clone
 from .dtypes import like, own, widened
 
@@ -22,7 +22,7 @@ _ROW = 512  # elements: a row that stays in the first-level cache
 
 
 def keep_where(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """`values` where `mask` holds, 0 elsewhere, also instead of infinities and NaNs; shapes broadcast."""
+    """`values` where `mask` holds, 0 elsewhere, also in place of infinities and NaNs; shapes broadcast."""
     width = values.dtype.itemsize
     if width > 8:
         return np.where(mask, values, values.dtype.type(0))
@@ -36,24 +36,26 @@ def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(mask, a, b)
     bits = _BITS[a.dtype.itemsize]
     kept = b.view(bits)
-    found = np.subtract(a.view(bits), kept)  # wraps around, and back again
+    found = np.subtract(a.view(bits), kept)  # overflow wraps around here and is undone below
     found = np.multiply(found, mask, dtype=bits)
     found += kept
     return found.view(a.dtype)
 
 
 def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
-    """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype. `out` is None, or an array of
-    self's shape and strides, which may be `self`."""
-    if self.size < _FEW or not self.flags.forc:
+    """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype; of two zeros, that of `self`.
+    `out` is None, or an array of self's shape and strides, which may be `self`."""
+    if self.dtype.char == "e":  # of two zeros NumPy returns the first in float16, the second in other types
         return ufunc(self, bound) if out is None else ufunc(self, bound, out=out)
+    if self.size < _FEW or not self.flags.forc:
+        return ufunc(bound, self) if out is None else ufunc(bound, self, out=out)
     if out is None:
         out = np.empty_like(self)
     source, target = self.ravel("K"), out.ravel("K")  # contiguous: no copies
     rows = source.size // _ROW * _ROW
-    ufunc(source[:rows].reshape(-1, _ROW), np.full(_ROW, bound), out=target[:rows].reshape(-1, _ROW))
+    ufunc(np.full(_ROW, bound), source[:rows].reshape(-1, _ROW), out=target[:rows].reshape(-1, _ROW))
     if rows < source.size:
-        ufunc(source[rows:], bound, out=target[rows:])
+        ufunc(bound, source[rows:], out=target[rows:])
     return out
 
 
@@ -61,17 +63,19 @@ _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: 
 
 
 def clamp(self, min=None, max=None):
-    """Bound by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN."""
+    """Bound by numbers or arrays, either of which may be None; the upper bound has precedence; NaN stays NaN."""
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
-    refuse("clamp_cpu", self, "b")
+    bounds = [bound for bound in (min, max) if bound is not None]
+    if len(bounds) != 1 or bounds[0].__class__ is not np.ndarray:
+        refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     low, high = _bound(min, self), _bound(max, self)
     if self.dtype.kind != "f":
         found = self if low is None else np.maximum(self, low)
         found = found if high is None else np.minimum(found, high)
-    else:  # of the same speed for one number as for two, and several times as fast as maximum with a number
+    else:  # one pass for either bound or both, several times as fast as maximum with a number
         found = self.clip(-np.inf if low is None else low, np.inf if high is None else high)
     if self.flags.c_contiguous:
         return found
@@ -93,14 +97,14 @@ def _bound(value, array):
 
 
 def compared(name, array):
-    """Return the array, if its elements have an order; raise RuntimeError for complex ones."""
+    """Return the array; raise RuntimeError for complex ones, which have no order."""
     if array.dtype.kind == "c":
         raise RuntimeError(f"{name} not implemented for complex tensors.")
     return array
 
 
 def ordered(name, array):
-    """Return the array, if its elements have an order; raise NotImplementedError for complex ones."""
+    """Return the array; raise NotImplementedError for complex ones, which have no order."""
     refuse(name, array, "c")
     return array
 
@@ -186,11 +190,11 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if rtol == 0 and atol == 0:
         return as_operands(close, self, other)
     if kind in "iub":
-        self, other = self.astype(np.float64), other.astype(np.float64)
-    elif self.dtype.itemsize == 2:
-        self, other = self.astype(np.float32), other.astype(np.float32)
-    error = np.absolute(self - other)
-    return as_operands(close | (np.isfinite(error) & (error <= atol + np.absolute(rtol * other))), self, other)
+        one, two = as_type(self, np.float64), as_type(other, np.float64)
+    else:
+        one, two = widen(self), widen(other)
+    error = np.absolute(one - two)
+    return as_operands(close | (np.isfinite(error) & (error <= atol + np.absolute(rtol * two))), self, other)
 
 
 def nan_to_num(self, nan=None, posinf=None, neginf=None):

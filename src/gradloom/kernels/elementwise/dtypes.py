@@ -1,26 +1,27 @@
-"""Dtypes within kernels: half precision, numbers that meet arrays, floats from integers."""
+"""Dtypes within elementwise kernels: half precision, numbers beside arrays, integers to floats."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...types.dtype import default
+from .._common.layout import as_type
 from .._common.threads import chunks, share
 
-SHARED_SIZE = 32768  # elements from which on a slow function is worth several threads
+SHARED_SIZE = 32768  # elements, from which on a slow function is worth several threads
 
 
 def widened(function):
-    """Decorate a kernel of floating arrays: float16 and bfloat16 inputs are computed in float32, as PyTorch does where
-    a formula has several steps, and rounded once. The result is rounded to the dtype of the first array, unless it is
-    no floating array."""
+    """Decorate a kernel of floating arrays: float16 and bfloat16 inputs are computed in float32 and rounded once, as
+    PyTorch does where a formula has several steps. The result is rounded to the dtype of the first array if that is
+    floating."""
 
     def kernel(first, *rest):
         kind = first.dtype
         if kind.itemsize != 2 or kind.kind not in "fV":
             return function(first, *rest)
-        wide = [x.astype(np.float32) if x.__class__ is np.ndarray and x.dtype is kind else x for x in rest]
-        return function(first.astype(np.float32), *wide).astype(kind)
+        wide = [as_type(x, np.float32) if x.__class__ is np.ndarray and x.dtype is kind else x for x in rest]
+        return function(as_type(first, np.float32), *wide).astype(kind)
 
     kernel.__name__ = function.__name__
     kernel.__doc__ = function.__doc__
@@ -29,24 +30,25 @@ def widened(function):
 
 def to_float(array: np.ndarray) -> np.ndarray:
     """Convert an integer or bool array to the default floating dtype; return others unchanged."""
-    return array if array.dtype.kind in "fcV" else array.astype(default.numpy_float)
+    return array if array.dtype.kind in "fcV" else as_type(array, default.numpy_float)
 
 
 def widened_for(array: np.ndarray, value) -> np.ndarray:
-    """Return the array in the dtype that it has together with a Python number, by Note [Type promotion]."""
+    """Convert the array to its common dtype with a Python number; see Note [Type promotion]."""
     kind, number_kind = array.dtype.kind, value.__class__
     if number_kind is complex and kind != "c":
-        return array.astype(
-            np.complex128 if array.dtype == np.float64 else default.numpy_complex if kind in "iub" else np.complex64
+        return as_type(
+            array,
+            np.complex128 if array.dtype == np.float64 else default.numpy_complex if kind in "iub" else np.complex64,
         )
     if number_kind is float and kind in "iub":
-        return array.astype(default.numpy_float)
-    return array.astype(np.int64) if number_kind is int and kind == "b" else array
+        return as_type(array, default.numpy_float)
+    return as_type(array, np.int64) if number_kind is int and kind == "b" else array
 
 
 def like(value, array: np.ndarray) -> np.ndarray:
-    """Convert a Python number to a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster
-    than a Python number. Integers out of range wrap around."""
+    """Convert a Python number to a 0-dim array of another array's dtype. It cannot promote that array, and ufuncs take
+    it faster than a Python number. Integers out of range wrap around."""
     try:
         return np.array(value, array.dtype)
     except OverflowError:
@@ -57,7 +59,7 @@ def like(value, array: np.ndarray) -> np.ndarray:
 
 
 def own(result, *others):
-    """Return an array for `out=`: the temporary `result`, if that and `others` have room in it; else None."""
+    """Return the temporary `result` for use as `out=` if it has the shape of the result with `others`; else None."""
     if result.__class__ is not np.ndarray:
         return None
     for other in others:
@@ -67,7 +69,7 @@ def own(result, *others):
 
 
 def shared(ufunc, first, *rest):
-    """Call a slow ufunc on an array and others of its shape or 0-dim; all threads compute large results."""
+    """Call a slow ufunc on an array and others of its shape or 0-dim; large results are shared among the threads."""
     if first.size < SHARED_SIZE or not all(_lines_up(first, x) for x in (first, *rest)):
         return ufunc(first, *rest)
     flat = [x.reshape(-1) if x.ndim else x for x in (first, *rest)]

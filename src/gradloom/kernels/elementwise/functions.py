@@ -12,7 +12,7 @@ from .dtypes import like, widened
 
 
 def abs_of_real(self):
-    """Return the absolute value for the in-place variant, which cannot hold that of a complex number."""
+    """Return the absolute value for the in-place variant; refuse complex arrays, which cannot hold it."""
     if self.dtype.kind == "c":
         raise RuntimeError("In-place abs is not supported for complex tensors.")
     return abs(self)
@@ -25,7 +25,7 @@ def abs(self):
 
 
 def sign(self):
-    """Return -1, 0 or 1; 0 for NaN; bools as they are."""
+    """Return -1, 0 or 1; 0 for NaN; bools unchanged."""
     if self.dtype.kind == "c":
         raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -45,34 +45,35 @@ def sgn(self):
         return found
     if kind == "b":
         return clone(self)
-    if kind == "f":  # 0 for NaN
+    if kind in "fV":  # 0 for NaN and for -0
         return np.subtract(np.greater(self, 0).view(np.int8), np.less(self, 0).view(np.int8)).astype(self.dtype)
-    found = np.sign(self)
-    return np.where(np.isnan(self), like(0, self), found) if kind == "V" else found
+    return np.sign(self)
 
 
 def floor(self):
     """Round down to an integer, in the same dtype."""
-    return _rounded("floor_vml_cpu", np.floor, self)
+    return _rounded("floor", np.floor, self)
 
 
 def ceil(self):
     """Round up to an integer, in the same dtype."""
-    return _rounded("ceil_vml_cpu", np.ceil, self)
+    return _rounded("ceil", np.ceil, self)
 
 
 def trunc(self):
     """Round towards zero to an integer, in the same dtype."""
-    return _rounded("trunc_vml_cpu", np.trunc, self)
+    return _rounded("trunc", np.trunc, self)
 
 
 def round(self):
     """Round to the nearest integer, halves to the even one, in the same dtype."""
-    return _rounded("round_vml_cpu", np.rint, self)
+    return _rounded("round", np.rint, self)
 
 
 def _rounded(name, ufunc, array):
-    refuse(name, array, "bc")
+    if array.dtype.kind == "c" and name != "round":
+        raise NotImplementedError(f"{name} is not supported for complex inputs")
+    refuse(f"{name}_vml_cpu", array, "bc")
     return clone(array) if array.dtype.kind in "iu" else ufunc(array)
 
 
@@ -82,18 +83,19 @@ def round_decimals(self, decimals):
     refuse("round_cpu", self, "iubc")
     if decimals == 0:
         return np.rint(self)
-    power = self.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))
+    count = decimals if decimals > 0 else -decimals
+    power = self.dtype.type(10.0**count if count < 309 else np.inf)
     return np.rint(self * power) / power if decimals > 0 else np.rint(self / power) * power
 
 
 def frac(self):
-    """Return the part after the decimal point, with the sign of the number."""
+    """Return the fractional part, with the sign of the number."""
     refuse("frac_cpu", self, "iubc")
     return np.subtract(self, np.trunc(self))
 
 
 def log1p(self):
-    """`log(1 + self)`; of complex numbers by parts, where NumPy's loses small ones."""
+    """`log(1 + self)`; complex numbers by parts, because NumPy's is inaccurate for small ones."""
     if self.dtype.kind != "c":
         return np.log1p(self)
     real, imag = self.real, self.imag
@@ -135,7 +137,7 @@ def frexp(self):
 
 
 def left_shift(self, other):
-    """`self * 2**other`; 0 where all bits leave."""
+    """`self * 2**other`; 0 if all bits are shifted out."""
     refuse("lshift_cpu", self, "bfVc")
     bits = 8 * self.dtype.itemsize
     lost = (other < 0) | (other >= bits)
@@ -143,7 +145,7 @@ def left_shift(self, other):
 
 
 def right_shift(self, other):
-    """`self / 2**other` rounded down; 0 or -1 where all bits leave."""
+    """`self / 2**other` rounded down; 0 or -1 if all bits are shifted out."""
     refuse("rshift_cpu", self, "bfVc")
     bits = 8 * self.dtype.itemsize
     lost = (other < 0) | (other >= bits)
@@ -167,8 +169,8 @@ def right_shift_of_scalar(self, other):
 
 
 def fill(self, value):
-    """Return an array like `self` of one value, a number or a 0-dim array. Raises RuntimeError for an array with
-    dimensions, or a complex value for real numbers."""
+    """Return an array like `self` filled with one value, a number or a 0-dim array. Raises RuntimeError for an array
+    with dimensions, or a complex value for a real dtype."""
     found = new_like(self)
     found[...] = _filling(self, value)
     return found
@@ -189,7 +191,7 @@ def _filling(array, value):
             )
         return convertible(value, array.dtype).astype(array.dtype)
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
-        return value  # which every floating dtype has
+        return value  # fits every floating dtype
     return number_filling(value, array.dtype, array.size)
 
 
@@ -221,9 +223,10 @@ def hypot(self, other):
 
 
 def nextafter(self, other):
-    """Return the next floating number after `self` in the direction of `other`."""
+    """Return the next floating-point number after `self` in the direction of `other`."""
     refuse("nextafter_cpu", self, "iubc")
-    return np.nextafter(self, other)
+    found = np.nextafter(self, other)
+    return np.where(self == other, other, found) if self.dtype.char == "e" else found  # -0 after 0
 
 
 def heaviside(self, values):
@@ -281,7 +284,12 @@ def logaddexp(self, other):
         return np.logaddexp(self, other)
     swap = self.real < other.real
     high, low = np.where(swap, other, self), np.where(swap, self, other)
-    return high + log1p(np.exp(low - high))
+    found = high + log1p(np.exp(low - high))
+    same = np.isinf(low.real) & (low.real == high.real)
+    if same.any():  # of e**inf the parts decide about the angle, of e**-inf there is none
+        found = np.where(same, np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high))), found)
+    nan = np.isnan(self) | np.isnan(other)
+    return np.where(nan, found.dtype.type(complex(np.nan, np.nan)), found) if nan.any() else found
 
 
 def logaddexp2(self, other):

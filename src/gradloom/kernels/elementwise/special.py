@@ -13,7 +13,7 @@ from .dtypes import like, shared, widened
 
 @widened
 def erf(self):
-    """Return the error function."""
+    """Compute the error function."""
     from scipy.special import erf
 
     return shared(erf, _real("erf_vml_cpu", self))
@@ -29,10 +29,11 @@ def erfc(self):
 
 @widened
 def erfinv(self):
-    """Return the inverse of erf; NaN outside [-1, 1]."""
+    """Compute the inverse of erf; NaN outside [-1, 1]."""
     from scipy.special import erfinv
 
-    return shared(erfinv, _real("erfinv_vml_cpu", self))
+    found = shared(erfinv, _real("erfinv_vml_cpu", self))
+    return np.where(self == 0, self, found)  # SciPy's of -0 is 0
 
 
 @widened
@@ -46,7 +47,7 @@ def lgamma(self):
 
 @widened
 def digamma(self):
-    """Return the derivative of lgamma; infinite with the opposite sign at 0 and -0."""
+    """Return the derivative of lgamma; at 0 and -0, infinity of the opposite sign."""
     from scipy.special import psi
 
     found = shared(psi, _real("digamma", self))
@@ -58,43 +59,53 @@ def digamma(self):
 def _polygamma(self, n):
     if n == 0:
         return digamma(self)
-    from scipy.special import gamma, zeta
+    from scipy.special import gamma
 
     self = _real("polygamma_cpu", self)
+    if n == 1:
+        return _trigamma(self)
     sign = 1.0 if n % 2 else -1.0
-    return (sign * gamma(n + 1.0) * _hurwitz_zeta(zeta, n + 1.0, self)).astype(self.dtype)
+    return (sign * gamma(n + 1.0) * _hurwitz_zeta(n + 1, to_copy(self, np.dtype(np.float64)))).astype(self.dtype)
+
+
+@np.errstate(all="ignore")
+def _trigamma(x):
+    """Sum `(k + x)**-2` over k >= 0, by reflection below 1/2; at integers up to 0 as large as rounding of pi
+    makes it."""
+    from scipy.special import zeta
+
+    low = x < 0.5
+    found = zeta(2.0, np.where(low, 1 - x, x)).astype(x.dtype)
+    root = np.pi / np.sin(x.dtype.type(np.pi) * x)
+    return np.where(low, root * root - found, found)
 
 
 def polygamma(n, self):
-    """Return the derivative number `n` of digamma. Raises RuntimeError for negative `n`."""
+    """Return the `n`-th derivative of digamma. Raises RuntimeError for negative `n`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return _polygamma(self, n)
 
 
 def polygamma_of(self, n):
-    """Compute `polygamma`, with the tensor first."""
+    """`polygamma`, with the tensor first."""
     return polygamma(n, self)
 
 
-def _hurwitz_zeta(zeta, s, q):
-    """Sum `(k + q)**-s` over k >= 0. SciPy knows q > 0 only (and integers below): shift the others up. A few terms are
-    added until all arguments are positive; infinite at integers up to 0."""
-    q = to_copy(q, np.dtype(np.float64))
-    low = np.where(np.isfinite(q), q, 1)
-    steps = int(np.ceil(-low.min(initial=1))) + 1 if low.size else 0
-    if steps <= 0:
-        return zeta(s, q)
-    if steps > 10_000:
-        raise RuntimeError("polygamma of arguments below -10000 is not supported")
-    total = np.zeros_like(q)
-    for _ in range(steps):
-        below = q <= 0
-        if not below.any():
-            break
-        total = np.where(below, total + np.power(np.where(below, q, 1), -s), total)
-        q = np.where(below, q + 1, q)
-    return total + zeta(s, q)
+@np.errstate(all="ignore")
+def _hurwitz_zeta(s, q):
+    """Sum `(k + q)**-s` over k >= 0 for an integer s > 1; inf at integers up to 0, NaN at inf. SciPy knows q > 0 only:
+    of a negative q the terms below 0 are, up to the sign, those between 1 - f and 1 - q, where f = q - floor(q)."""
+    from scipy.special import zeta
+
+    low = q <= 0
+    found = np.where(q == np.inf, np.nan, zeta(float(s), np.where(low, 1, q)))
+    if low.any():
+        f = q - np.floor(q)
+        below = zeta(float(s), 1 - f) - zeta(float(s), 1 - q)
+        of_low = np.where(f == 0, np.inf, zeta(float(s), f) + (-below if s % 2 else below))
+        found = np.where(low, np.where(np.isinf(q), np.inf, of_low), found)
+    return found
 
 
 def mvlgamma(self, p):
@@ -107,6 +118,7 @@ def mvlgamma(self, p):
     kind = self.dtype
     halves = np.arange(p).astype(kind) / kind.type(2)
     terms = gammaln(widen(self[..., None] - halves)).astype(kind)
+    terms = np.where(np.isinf(terms), kind.type(np.inf), terms)
     total = widen(terms).sum(axis=-1).astype(kind)
     return row_major(np.asarray(total + kind.type(p * (p - 1) / 4 * np.log(np.pi)), dtype=kind))
 
@@ -139,7 +151,7 @@ def sigmoid(self):
 
 
 def sigmoid_backward(grad_output, output):
-    """`grad_output * conj((1 - output) * output)`; of float16 with each step rounded."""
+    """`grad_output * conj((1 - output) * output)`; in float16 each step is rounded."""
     if output.dtype.char == "e" and grad_output.dtype.char == "e":
         return grad_output * (output.dtype.type(1) - output) * output
     return _sigmoid_backward(grad_output, output)
@@ -159,7 +171,7 @@ def tanh_backward(grad_output, output):
 
 
 def logit(self, eps=None):
-    """`log(x / (1 - x))`, of `self` clamped to [eps, 1 - eps] if eps is given."""
+    """`log(x / (1 - x))`, for x = `self` clamped to [eps, 1 - eps] if eps is given."""
     refuse("logit_cpu", self, "c")
     if eps is not None:
         self = np.minimum(np.maximum(self, self.dtype.type(eps)), self.dtype.type(1 - eps))
@@ -169,7 +181,7 @@ def logit(self, eps=None):
 @widened
 def logit_backward(grad_output, self, eps=None):
     """`grad_output / (x (1 - x))`; 0 outside [eps, 1 - eps], NaN outside [0, 1] without eps."""
-    slope = grad_output / (self * (1 - self))
+    slope = np.where((self == 0) | (self == 1), grad_output * np.inf, grad_output / (self * (1 - self)))
     low = 0 if eps is None else eps
     outside = (self < self.dtype.type(low)) | (self > self.dtype.type(1 - low))
-    return np.where(outside, self.dtype.type(np.nan if eps is None else 0), slope)
+    return np.where(outside, self.dtype.type(np.nan if eps is None else 0), slope).astype(slope.dtype)

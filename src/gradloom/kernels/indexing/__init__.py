@@ -1,1 +1,1 @@
-"""Indexing kernels. Those whose names end in `_` write to their first argument; others return new memory."""
+"""Indexing kernels. Those whose names end in `_` write to their first argument; the others return new memory."""

@@ -1,4 +1,4 @@
-"""Kernels with an index of the result's or the source's shape along one dimension, or into all elements."""
+"""Kernels whose index has the shape of the result or the source, along one dimension or over all elements."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OPERATIONS = {"add": np.add, "multiply": np.multiply}
 
 
 def gather(self, dim, index, sparse_grad=False):
-    """Return out with out[i][j] = self[index[i][j]][j] for dim 0, and so on. Raises RuntimeError if `index` has another
-    number of dimensions, is larger outside `dim`, or points outside."""
+    """Return out[i][j] = self[index[i][j]][j] for dim 0, and so on. Raises RuntimeError if `index` has another number
+    of dimensions, is larger than `self` outside `dim`, or is out of range."""
     array, places, _, axis = along("gather", self, dim, index)
     if not index.size:
         return np.empty(index.shape, self.dtype)
@@ -59,7 +59,7 @@ def _assign(array, places, axis, values):
 
 
 def scatter_operation_(self, dim, index, src, reduce):
-    """Add src[i][j] to self[index[i][j]][j], or multiply it by that; `src` may be a number."""
+    """Add src[i][j] to self[index[i][j]][j], or multiply by it; `src` may be a number."""
     ufunc = _OPERATIONS.get(reduce)
     if ufunc is None:
         raise RuntimeError("reduce argument must be either add or multiply.")
@@ -87,7 +87,7 @@ scatter_operation = on_a_copy(scatter_operation_)
 
 
 def scatter_add_(self, dim, index, src):
-    """Apply self[index[i][j]][j] += src[i][j] for dim 0, and so on."""
+    """Add src[i][j] to self[index[i][j]][j] for dim 0, and so on."""
     array, places, values, axis = along("scatter", self, dim, index, src)
     writable(self, index, src)
     if index.size:
@@ -99,11 +99,11 @@ scatter_add = on_a_copy(scatter_add_)
 
 
 def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
-    """Combine the elements of `self` with all of `src` that `index` sends to them.
+    """Reduce the elements of `src` into the elements of `self` at `index`.
 
     Args:
         reduce: sum, prod, mean, amax or amin.
-        include_self: whether the elements of `self` take part where something is sent to them.
+        include_self: whether the reduction includes the elements of `self`.
     """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
@@ -118,7 +118,7 @@ scatter_reduce = on_a_copy(scatter_reduce_)
 
 
 def combine(array, places, values, reduce, include_self) -> None:
-    """Reduce `values` into `array` at flat places, in place."""
+    """Reduce `values` into `array` at flat positions, in place."""
     if not include_self:
         start = np.zeros(array.size, bool)
         start[places.reshape(-1)] = True
@@ -157,7 +157,7 @@ def take(self, index):
 
 
 def put(self, index, source, accumulate=False):
-    """Return a copy of `self` with `source` at the indices, or added there."""
+    """Return a copy of `self` with `source` written, or added, at the indices."""
     return put_(clone(self), index, source, accumulate)
 
 

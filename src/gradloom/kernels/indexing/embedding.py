@@ -1,4 +1,4 @@
-"""Look-up tables: rows of a matrix, sums, means and maxima of bags of rows, and the gradients added up in them."""
+"""Look-up tables: rows of a matrix; sums, means and maxima of bags of rows; and their gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 
 def check_rows(name, indices, rows) -> None:
-    """Raise IndexError unless every index is that of a row."""
+    """Raise IndexError unless every index is a valid row number."""
     check_dtype(name, indices, "indices", 1)
     if indices.size and (indices.min() < 0 or indices.max() >= rows):
         raise IndexError("index out of range in self")
@@ -39,11 +39,11 @@ def check_dtype(name, array, argument, position) -> None:
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    """Return the gradients of rows (num_weights, features), added up where each row was taken from.
+    """Return the gradient of the table (num_weights, features): each gradient added to the row that was read.
 
     Args:
-        padding_idx: a row that gets none; -1 for no such row.
-        scale_grad_by_freq: whether they are divided by how often the row was taken.
+        padding_idx: row excluded from the gradient; -1 for none.
+        scale_grad_by_freq: divide each row's gradient by the number of times it was read.
     """
     check_rows("embedding_backward", indices, num_weights)
     width = grad_output.shape[-1]
@@ -113,18 +113,19 @@ def embedding_bag(
     padding_idx=-1,
 ):
     """Return the rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
-    Raises RuntimeError for indices or offsets of another dtype or out of range, and a weight that is no matrix, or
-    complex.
+    Raises RuntimeError for indices or offsets of a wrong dtype or out of range, and for a weight that is complex or not
+    a matrix.
 
     Args:
         mode: 0 for sums, 1 for means, 2 for maxima; an empty bag gives zeros.
-        per_sample_weights: (n), factors of the rows of a sum.
-        include_last_offset: whether the last offset ends the last bag, and begins none.
-        padding_idx: a row that takes no part; -1 for none.
+        per_sample_weights: (n), factors of the rows in a sum.
+        include_last_offset: the last offset is the end of the last bag. As in PyTorch, indices after it are in no bag,
+            but count in the size by which the last mean is divided.
+        padding_idx: row excluded from the reduction; -1 for none.
 
     Returns:
-        (bags, features); the bag of each index; how many rows each bag has (zeros for sums); and for maxima the row
-        that each comes from (otherwise the sizes again).
+        (bags, features); the bag of each index; the number of rows of each bag (zeros for sums); and for maxima the row
+        that attains each (otherwise the sizes again).
     """
     _check(weight, indices, offsets)
     ends = offsets[1:] if include_last_offset else np.append(offsets[1:], indices.size)
@@ -138,6 +139,8 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights[: bag_of.size][kept]
     sizes = np.bincount(bag, minlength=bags)
+    if mode == MEAN and bags:
+        sizes[-1] += np.count_nonzero(indices[bag_of.size :] != padding_idx)
     rows = weight.take(taken, axis=0)
     out = np.zeros((bags, weight.shape[1]), weight.dtype)
     if mode == MAX:
@@ -155,7 +158,7 @@ def embedding_bag(
 
 
 def _maxima(out, rows, taken, sizes):
-    """Write the maxima of neighbouring rows to `out`; return the table's row that each comes from."""
+    """Write the maxima of neighbouring rows to `out`; return the table's row that attains each."""
     places = np.zeros(out.shape, np.int64)
     filled = sizes > 0
     if filled.any():

@@ -1,4 +1,4 @@
-"""Kernels with masks, and the places where something is not zero."""
+"""Kernels with masks, and the positions of nonzero elements."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import numpy as np
 
 from ...types.dtype import c_name
 from .._common.errors import size_mismatch, type_name
+from .._common.layout import check_no_partial_overlap
 from .._common.numbers import number_as
 from ..elementwise.choices import select
 from .places import still_writable, writable
 
 
 def masked_fill(self, mask, value):
-    """Fill with a number (or 0-dim array) where the mask holds; shapes broadcast. Raises RuntimeError for another mask,
-    a value with dimensions, or a number that does not fit the dtype."""
+    """Fill with a number (or 0-dim array) where the mask holds; shapes broadcast. Raises RuntimeError for a mask that
+    is not bool, a value with dimensions, or a number that does not fit the dtype."""
     number = _fill_value(self, mask, value)
     if mask.shape != self.shape:
         _check_broadcast(mask, self)
@@ -31,13 +32,19 @@ def masked_fill_(self, mask, value):
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape "
                 f"{list(np.broadcast_shapes(self.shape, mask.shape))}"
             )
-    np.copyto(still_writable(self, "masked_fill_"), number, where=mask)
+    check_no_partial_overlap(still_writable(self, "masked_fill_"), mask)
+    np.copyto(self, number, where=mask)
     return self
 
 
-def _fill_value(self, mask, value):
+def check_mask(mask) -> None:
+    """Raise RuntimeError unless the mask of a fill is bool."""
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask.dtype)}")
+
+
+def _fill_value(self, mask, value):
+    check_mask(mask)
     if value.__class__ is not np.ndarray:
         return number_as(value, self.dtype)
     if value.ndim:
@@ -46,7 +53,7 @@ def _fill_value(self, mask, value):
         )
     if value.dtype.kind == "c" and self.dtype.kind != "c":
         return number_as(complex(value), self.dtype)
-    return value.astype(self.dtype, copy=False)
+    return value if value.dtype is self.dtype else number_as(value.item(), self.dtype)
 
 
 def _check_broadcast(first, second):
@@ -56,14 +63,14 @@ def _check_broadcast(first, second):
 
 
 def nonzero(self):
-    """Return the positions of the elements that are not zero: (count, dimensions), int64."""
+    """Return the positions of the nonzero elements: (count, dimensions), int64."""
     if not self.ndim:
         return np.zeros((int(bool(self)), 0), np.int64)
     return np.array(self.nonzero(), np.int64).T
 
 
 def nonzero_static(self, size, fill_value=-1):
-    """Return the first `size` positions of `nonzero`, filled up with `fill_value`."""
+    """Return the first `size` positions of `nonzero`, padded with `fill_value`."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     found = nonzero(self)[:size]
@@ -83,7 +90,7 @@ def masked_select(self, mask):
 
 
 def masked_scatter(self, mask, source):
-    """Replace elements where the mask holds by those of `source` in turn; shapes broadcast."""
+    """Replace the elements where the mask holds by those of `source`, in order; shapes broadcast."""
     _check_broadcast(mask, self)
     shape = np.broadcast_shapes(self.shape, mask.shape)
     return masked_scatter_(np.array(np.broadcast_to(self, shape), order="C"), mask, source)
@@ -116,7 +123,7 @@ def masked_scatter_(self, mask, source):
 
 
 def masked_scatter_backward(grad_output, mask, sizes):
-    """Return the elements where the mask holds, in turn, in an array of shape `sizes`; zeros after them."""
+    """Return the elements where the mask holds, in order, in an array of shape `sizes`; zeros after them."""
     found = grad_output[np.broadcast_to(mask, grad_output.shape)]
     out = np.zeros(sizes, grad_output.dtype)
     out.reshape(-1)[: found.size] = found

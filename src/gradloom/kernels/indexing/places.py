@@ -1,9 +1,9 @@
-"""Indices: their checks with PyTorch's errors, and sums (products, extrema) of values at places that occur repeatedly.
+"""Index checks with PyTorch's errors, and sums (products, extrema) at places that occur repeatedly.
 
 Note [Repeated places]
-`ufunc.at` is right for repeated places, and fast only for one dimension and one dtype; so arrays are flattened for it.
-Many rows go ten times faster as a product with a sparse matrix that has a single one in each column. Either way they
-are added one after the other in the order of their index.
+`ufunc.at` handles repeated places, but is fast only for one dimension and one dtype, so arrays are flattened for it.
+Many rows are added ten times faster by a product with a sparse matrix with a single one in each column. Either way
+values are added in the order of the index.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def along(name: str, self, dim: int, index, src=None):
     Args:
         name: gather or scatter.
         self: the array that is read from or written to.
-        index: integers, of as many dimensions as `self`, no larger than it outside `dim` (nor than `src` anywhere).
+        index: integers, with as many dimensions as `self`; not larger than it outside `dim`, nor than `src` in any
+            dimension.
         src: the values of a scatter.
 
     Returns:
-        `self`, `index` and `src` with at least one dimension, `src` as small as the index; and the axis.
+        `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis.
     """
     axis = wrap_dim(dim, self.ndim)
     if index.size and index.dtype not in (np.int64, np.int32):
@@ -44,7 +45,9 @@ def along(name: str, self, dim: int, index, src=None):
     flat, places, values = (x if x is None or x.ndim else x.reshape(1) for x in (self, index, src))
     if index.size:
         check_range(places, flat.shape[axis], axis)
-    if values is not None and values.shape != places.shape:
+    if values is not None and values.shape != places.shape and not index.size:
+        values = np.empty(places.shape, values.dtype)
+    elif values is not None and values.shape != places.shape:
         values = values[tuple(map(slice, places.shape))]
     return flat, places, values, axis
 
@@ -73,7 +76,7 @@ def _check_shapes(name, self, axis, index, src):
 
 
 def on_a_copy(kernel):
-    """Return the functional form of an in-place kernel: it works on a row-major copy of `self`."""
+    """Return the out-of-place form of an in-place kernel, which works on a row-major copy of `self`."""
 
     def functional(self, *arguments):
         return kernel(self.copy(), *arguments)
@@ -82,7 +85,7 @@ def on_a_copy(kernel):
 
 
 def writable(self, *read):
-    """Raise RuntimeError if elements of the array share memory with each other or with arrays to read; return it."""
+    """Return the array; raise RuntimeError if its elements share memory with each other or with arrays to read."""
     if 0 in self.strides:
         check_no_internal_overlap(self)
     for other in read:
@@ -92,7 +95,7 @@ def writable(self, *read):
 
 
 def still_writable(self, name: str, *read):
-    """Check like `writable`, but only warn where an array was expanded and PyTorch still allows the write."""
+    """Check like `writable`, but only warn if an array is expanded and PyTorch still allows the write."""
     if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
         import warnings
 
@@ -131,7 +134,7 @@ def update(ufunc, self, places, values) -> None:
 
 
 def workspace(self):
-    """Return the array itself if it is contiguous and of a dtype that NumPy adds fast; else a copy that is."""
+    """Return the array if it is contiguous and NumPy adds its dtype fast; else such a copy (halves in float32)."""
     if self.dtype.kind == "V" or self.dtype == np.float16:
         return self.astype(np.float32, order="C")
     return self if self.flags.c_contiguous else np.array(self, order="C")
@@ -141,7 +144,7 @@ def add_rows(rows, index, values) -> None:
     """Add `rows[i] += value` for each i in `index`, in place.
 
     Args:
-        rows: contiguous (n, m), of a dtype that NumPy adds.
+        rows: contiguous (n, m), of a dtype that NumPy can add.
         index: (k,), within the range.
         values: (k, m), of the same dtype.
     """
@@ -159,7 +162,7 @@ def add_rows(rows, index, values) -> None:
 
 
 def _sparse_matrix():
-    """SciPy's sparse matrices by columns; None where SciPy is not installed."""
+    """Return SciPy's class of sparse matrices by columns; None if SciPy is not installed."""
     try:
         from scipy.sparse import csc_array
     except ImportError:

@@ -1,20 +1,20 @@
-"""Looking values up in sorted boundaries, and in sets."""
+"""Search in sorted boundaries and in sets."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .._common.errors import type_name
+from .._common.errors import refuse, type_name
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
-    """Return the positions at which values belong in the sorted last dimension of `sorted_sequence`.
+    """Return the insertion positions of values in the sorted last dimension of `sorted_sequence`.
 
     Args:
-        sorted_sequence: a vector, or of the shape of `self` but for the last dimension.
+        sorted_sequence: a vector, or an array with the shape of `self` except in the last dimension.
         self: values, an array or a number.
-        out_int32: int32 instead of int64.
-        right: behind equal elements rather than before; `side` says the same as "left" and "right".
+        out_int32: return int32 instead of int64.
+        right: insert after equal elements rather than before; `side` expresses the same as "left" or "right".
         sorter: indices that sort the last dimension.
     """
     name = "torch.searchsorted()"
@@ -30,7 +30,7 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
-    """Return the number of the bucket between the sorted boundaries that each value belongs to."""
+    """Return, for each value, the number of its bucket between the sorted boundaries."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _found(
@@ -72,17 +72,33 @@ def _check_shapes(name, sequence, values, sorter):
 
 def _found(sequence, values, out_int32, side):
     kind = np.int32 if out_int32 else np.int64
+    if values.size:
+        for array, other in ((values, sequence), (sequence, values)):
+            refuse("searchsorted_out_cpu", array, "bc" if other.dtype.kind == "b" else "c")
     sequence, values = (a.astype(np.float32) if a.dtype.kind == "V" else a for a in (sequence, values))
     if sequence.ndim == 1:
-        return np.asarray(np.searchsorted(sequence, values, side)).astype(kind)
+        return np.asarray(_searched(sequence, values, side)).astype(kind)
     out = np.empty(values.shape, kind)
     for place in np.ndindex(values.shape[:-1]):
-        out[place] = np.searchsorted(sequence[place], values[place], side)
+        out[place] = _searched(sequence[place], values[place], side)
     return out
 
 
+def _searched(sequence, values, side):
+    """Return positions in a sequence, which PyTorch bisects by comparisons: NaN among the boundaries is above all."""
+    if sequence.size <= values.size and (sequence[1:] >= sequence[:-1]).all() and not np.isnan(sequence[-1:]).any():
+        return np.searchsorted(sequence, values, side)
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.size)
+    within = (np.greater_equal if side == "left" else np.greater, sequence.size - 1)
+    while (open_ := low < high).any():
+        middle = low + (high - low) // 2
+        right = ~within[0](sequence[np.minimum(middle, within[1])], values)
+        low, high = np.where(open_ & right, middle + 1, low), np.where(open_ & ~right, middle, high)
+    return low
+
+
 def isin(elements, test_elements, assume_unique=False, invert=False):
-    """Return whether each element is one of the others. Raises RuntimeError for bool and complex arrays."""
+    """Return whether each element is among the test elements. Raises RuntimeError for bool and complex arrays."""
     arrays = []
     for a in (elements, test_elements):
         a = np.asarray(a)

@@ -1,21 +1,24 @@
-"""Indexing by several tensors at once: reading, writing, and adding where places occur more than once."""
+"""Indexing by several tensors at once: reading, writing, and accumulating where places repeat."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .._common.errors import type_name
-from .._common.layout import as_operands, row_major
+from .._common.layout import as_operands, check_no_partial_overlap, row_major
 from .._common.numbers import is_half, number_as
 from ..shape.copies import clone
+from .masks import check_mask
 from .places import add_rows, still_writable, workspace
 
 _every = slice(None)
 
 
 def index(self, indices):
-    """Return the elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
+    """Return a copy of the elements that integer and bool arrays select; None stands for a whole dimension."""
     key = _key(self, indices)
     try:
         if (
@@ -29,7 +32,7 @@ def index(self, indices):
             return self.take(key[-1], axis=len(key) - 1)
         out = self[tuple(key)]
     except IndexError:
-        raise _explained(self, key) from None
+        out = _nothing(self, key)
     if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
         out = np.array(out)
     if self.flags.c_contiguous and all(k is _every or k.ndim < 2 or k.flags.c_contiguous for k in key):
@@ -37,13 +40,22 @@ def index(self, indices):
     return _laid_out(self, key, out)
 
 
+def _nothing(self, key):
+    """Return what indices that NumPy refused find: nothing, if there is nothing to find; else raise PyTorch's error."""
+    inside = [k if k is _every or k.dtype.kind == "b" else np.zeros_like(k) for k in key]
+    if not self.size:
+        with suppress(IndexError):
+            return self[tuple(inside)]
+    raise _explained(self, key)
+
+
 def _laid_out(self, key, out):
-    """Lay the result out as PyTorch does: in the order of the dimensions that are not indexed, and of the indices'."""
+    """Lay the result out as PyTorch does, by the memory order of the other dimensions and of the indices."""
     arrays = [(d, k) for d, k in _single(key) if k is not None]
     indices = np.broadcast_arrays(*[k for _, k in arrays])
     dims = [d for d, _ in arrays]
     kept = [d for d in range(self.ndim) if d not in dims]
-    # The indices' dimensions stand where the first indexed dimension was, or in front if others lie between.
+    # The indices' dimensions replace the first indexed one, or come first if other dimensions lie between indexed ones.
     first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
     strides = [self.strides[d] for d in kept]
     count = indices[0].ndim
@@ -54,7 +66,7 @@ def _laid_out(self, key, out):
 
 
 def _single(key):
-    """(dimension, index of integers or None) for each dimension; a mask is an index for each of its dimensions."""
+    """Return (dimension, integer index or None) for each dimension; a mask gives an index for each of its own."""
     d = 0
     for part in key:
         for one in [None] if part is _every else part.nonzero() if part.dtype.kind == "b" else [part]:
@@ -63,20 +75,32 @@ def _single(key):
 
 
 def index_put(self, indices, values, accumulate=False):
-    """Return a copy of `self` with `values` where the indices point to, or added there."""
+    """Return a copy of `self` with `values` written, or added, at the indices."""
     return index_put_(clone(self), indices, values, accumulate)
 
 
 def index_put_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
+    mask = _one_mask(indices) if values.size == 1 and not accumulate else None
+    if mask is not None:  # PyTorch fills: a number of any dtype, with a mask that may be the tensor itself
+        check_mask(mask)
+        still_writable(self, "masked_fill_")
+        check_no_partial_overlap(self, mask)
+        if values.dtype is not self.dtype or np.may_share_memory(self, values):
+            values = number_as(values.item(), self.dtype)
+    else:
+        still_writable(self, "index_put_", values, *[i for i in indices if i is not None])
+    if len(indices) > self.ndim:
+        raise _too_many(self, indices)
+    key = _key(self, indices)
+    for k, n in zip(key, self.shape, strict=False):
+        if not n and k is not _every and k.dtype.kind != "b" and k.size:
+            raise IndexError("index is out of bounds for dimension with size 0")
     if values.dtype is not self.dtype:
-        if not accumulate and values.size == 1 and _is_one_mask(indices):
-            return index_put_(self, indices, number_as(values.item(), self.dtype))
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {type_name(self.dtype)} for the "
             f"destination and {type_name(values.dtype)} for the source."
         )
-    key = _key(still_writable(self, "index_put_", values, *[i for i in indices if i is not None]), indices)
     if np.may_share_memory(self, values):
         values = values.copy()
     try:
@@ -87,20 +111,20 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
         else:
             self[tuple(key)] = values
     except IndexError:
-        raise _explained(self, key) from None
-    except ValueError:
+        _nothing(self, key)
+    except (ValueError, TypeError):
         raise _value_mismatch(self, key, values) from None
     return self
 
 
-def _is_one_mask(indices) -> bool:
-    """Return whether the only index is one bool array: then PyTorch fills, and takes a number of any dtype."""
+def _one_mask(indices):
+    """Return the mask if it is the only index, else None."""
     arrays = [found for found in indices if found is not None]
-    return len(arrays) == 1 and arrays[0].dtype.kind == "b"
+    return arrays[0] if len(arrays) == 1 and arrays[0].dtype.char in "?B" else None
 
 
 def _key(self, indices):
-    """Return the indices as NumPy takes them: integer and bool arrays, and slices."""
+    """Return the indices in NumPy's form: integer and bool arrays, and slices."""
     key, dim = [], 0
     for found in indices:
         if found is None:
@@ -131,12 +155,16 @@ def _key(self, indices):
             dim += 1
         key.append(found)
     if dim > self.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
+        raise _too_many(self, indices)
     return key
 
 
+def _too_many(self, indices):
+    return IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
+
+
 def _value_mismatch(self, key, values):
-    """Return the error for values that do not broadcast to what the indices point to, or for the indices themselves."""
+    """Return the error for values, or indices, that do not broadcast."""
     try:
         shape = self[tuple(key)].shape
     except IndexError:
@@ -152,7 +180,7 @@ def _differing(mask, shape):
 
 
 def _explained(self, key):
-    """Return PyTorch's error for indices that NumPy refused."""
+    """Return PyTorch's error for indices that NumPy refuses."""
     dim, arrays = 0, []
     for found in key:
         if found is not _every and found.dtype.kind != "b":
@@ -180,10 +208,10 @@ def _accumulate(self, key, values):
         dim += max(len(parts), 1)
     arrays = np.broadcast_arrays(*arrays)
     count = arrays[0].ndim
-    if axes == list(range(axes[0], axes[0] + len(axes))):  # neighbours: their dimensions are where the first was
+    if axes == list(range(axes[0], axes[0] + len(axes))):  # adjacent: the indices' dimensions replace the first
         values = np.moveaxis(values, range(axes[0], axes[0] + count), range(count))
     moved = self.transpose(axes + [d for d in range(self.ndim) if d not in axes])
-    half = is_half(self.dtype)  # of which each sum is rounded
+    half = is_half(self.dtype)  # each sum is rounded
     work = np.array(moved, order="C") if half else workspace(moved)
     places = np.zeros(arrays[0].shape, np.int64)
     for array, axis in zip(arrays, axes, strict=True):
@@ -207,7 +235,7 @@ def _accumulate(self, key, values):
 
 
 def masked_index(self, mask, indices, fill):
-    """Index like `index`, with `fill` where the mask does not hold; the indices there may point anywhere."""
+    """Index like `index`, with `fill` where the mask does not hold; there the indices may be out of range."""
     if not self.size:
         return np.full(mask.shape, fill, self.dtype)
     out = index(self, _clamped(self, indices))
@@ -224,7 +252,7 @@ def masked_index_put_accumulate(self, mask, indices, values):
 
 
 def _led(mask, array):
-    """Give a mask trailing dimensions of size 1, for an array that has more dimensions than it."""
+    """Append dimensions of size 1 to a mask, for an array with more dimensions."""
     return np.broadcast_to(mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), array.shape)
 
 

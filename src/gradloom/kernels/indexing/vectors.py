@@ -1,4 +1,4 @@
-"""Kernels with a vector of indices along one dimension."""
+"""Kernels indexed by a vector along one dimension."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ def index_select(self, dim, index):
     if not self.ndim and index.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     n = self.shape[axis] if self.ndim else 1
+    _check_inside(index, n)
+    return self.take(index.reshape(-1), axis=axis) if self.ndim else self.copy()
+
+
+def _check_inside(index, n):
+    """Raise IndexError unless 0 <= index < n everywhere."""
     if index.size and (index.min() < 0 or index.max() >= n):
         raise IndexError("index out of range in self")
-    return self.take(index.reshape(-1), axis=axis) if self.ndim else self.copy()
 
 
 def index_add_(self, dim, index, source, alpha=1):
@@ -38,6 +43,8 @@ def index_add_(self, dim, index, source, alpha=1):
         )
     places = index.reshape(-1)
     rows, values = _rows(self, axis), _rows(source, axis)
+    if self.ndim < 2:
+        _check_inside(places, rows.shape[0])
     check_range(places, rows.shape[0], axis)
     if rows.shape[1:] != values.shape[1:]:
         raise _shape_mismatch(self, source)
@@ -47,7 +54,7 @@ def index_add_(self, dim, index, source, alpha=1):
     scales = alpha is True or alpha != 1
     if scales:
         values = values * number_as(alpha, values.dtype)
-    if is_half(self.dtype) and (scales or rows.ndim < 2):  # then each sum is rounded
+    if is_half(self.dtype) and (scales or rows.ndim < 2):  # PyTorch rounds each sum in this case
         np.add.at(rows, places, values)
         return self
     work = workspace(rows)
@@ -62,7 +69,7 @@ index_add = on_a_copy(index_add_)
 
 
 def _rows(array, axis):
-    """Return a view with `axis` in front; of a 0-dim array, a vector."""
+    """Return a view with `axis` first; a 0-dim array becomes a vector."""
     return array.reshape(1) if not array.ndim else np.moveaxis(array, axis, 0) if axis else array
 
 
@@ -93,15 +100,9 @@ def _check_vector(name, self, axis, index, source):
 def index_copy_(self, dim, index, source):
     """Set the parts of `self` at the indices to those of `source`."""
     axis = wrap_dim(dim, self.ndim)
+    rows = _rows(writable(self, index, source), axis)
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
-    if index.dtype != np.int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}"
-        )
     if source.ndim and self.ndim and source.ndim != self.ndim:
         raise IndexError(
             f"index_copy_(): When source and destination are not scalars, their dimensionality must "
@@ -109,7 +110,14 @@ def index_copy_(self, dim, index, source):
         )
     if not source.ndim and index.size != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
-    rows, values = _rows(writable(self, index, source), axis), _rows(source, axis if source.ndim else 0)
+    if index.dtype != np.int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}"
+        )
+    values = _rows(source, axis if source.ndim else 0)
     if source.ndim and rows.shape[1:] != values.shape[1:]:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
@@ -140,6 +148,8 @@ def index_fill(self, dim, index, value):
 def index_fill_(self, dim, index, value):
     """`index_fill` in place; negative indices count from the end. `value` is a number, or a 0-dim array."""
     axis = wrap_dim(dim, self.ndim)
+    if index.dtype != np.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if value.__class__ is np.ndarray:
         if value.ndim:
             raise RuntimeError(
@@ -153,22 +163,21 @@ def index_fill_(self, dim, index, value):
         if value.__class__ is complex and self.dtype.kind != "c":
             raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
         value = number_as(value, self.dtype)
-    if index.dtype != np.int64:
-        raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
     rows = _rows(still_writable(self, "index_fill_", index), axis)
     n = rows.shape[0]
     bad = index[(index < -n) | (index >= n)]
-    if bad.size:
+    if bad.size and (self.size or not n):
         raise IndexError(f"index {bad.reshape(-1)[0]} is out of bounds for dimension {axis} with size {n}")
-    rows[index.reshape(-1)] = value
+    if self.size:
+        rows[index.reshape(-1)] = value
     return self
 
 
 def index_reduce_(self, dim, index, source, reduce, include_self=True):
-    """Combine the parts of `self` at the indices with the parts of `source`. `include_self`: whether
-    the parts of `self` take part."""
+    """Reduce the parts of `source` into the parts of `self` at the indices. With `include_self`, the reduction includes
+    the parts of `self`."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     import warnings
@@ -181,8 +190,10 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
             f"index_reduce_(): self ({type_name(self.dtype)}) and source ({type_name(source.dtype)}) must have "
             "the same scalar type"
         )
+    if self.shape[:axis] + self.shape[axis + 1 :] != source.shape[:axis] + source.shape[axis + 1 :]:
+        raise _shape_mismatch(self, source)
     array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
-    check_range(index, array.shape[axis], axis)
+    _check_inside(index, array.shape[axis])
     if values.size:
         places = index.reshape([-1 if d == axis else 1 for d in range(values.ndim)])
         places = flat_places(np.array(np.broadcast_to(places, values.shape), np.int64), axis, array.shape)

@@ -1,1 +1,1 @@
-"""Losses and their gradients. A reduction is a number: 0 for a loss per element, 1 for the mean, 2 for the sum."""
+"""Losses and their gradients. A reduction is a number: 0 for elementwise losses, 1 for the mean, 2 for the sum."""

@@ -13,15 +13,15 @@ from .pointwise import MEAN, NONE, narrow, reduce
 
 
 def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
-    """-weight[target] * self[target], reduced, and the sum of the weights that took part in it. Raises IndexError for a
-    target that is no class; RuntimeError if shapes or dtypes do not fit.
+    """Return -weight[target] * self[target], reduced, and the sum of these weights. Raises IndexError for a target that
+    is not a class, RuntimeError if shapes or dtypes do not fit.
 
     Args:
         self: (n, classes) or (classes,), log-probabilities.
         target: (n,) or (), int64 or uint8.
         weight: (classes,) or None for ones.
         reduction: the mean is relative to the sum of the weights.
-        ignore_index: a target whose loss is 0 and whose weight does not count.
+        ignore_index: target that is excluded from the reduction and the sum of weights.
     """
     _check_nll(self, target, weight)
     x, classes = (self, target) if self.ndim > 1 else (self.reshape(1, -1), target.reshape(1))
@@ -63,7 +63,7 @@ def nll_loss_backward(
 
 
 def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
-    """`nll_loss_forward` of an image: self (n, classes, h, w), target (n, h, w)."""
+    """Compute `nll_loss_forward` for images: self (n, classes, h, w), target (n, h, w)."""
     _check_nll2d(self, target, weight)
     classes, chosen = _targets(target, self.shape[1], ignore_index)
     found = np.take_along_axis(self, _without_ignored(classes, chosen)[:, None], 1)[:, 0]
@@ -111,7 +111,7 @@ def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
 
 
 def _weigh(losses, weight, classes) -> np.ndarray:
-    """Return the weight of each target, after multiplying `losses` by it."""
+    """Multiply `losses` by the weights of their targets in place; return the weights."""
     weights = widen(weight)[classes]
     losses *= weights
     return weights
@@ -126,7 +126,7 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 
 def _targets(target, count, ignore_index) -> tuple:
-    """Return targets as int64, and which of them are not `ignore_index` (None if all)."""
+    """Return the targets as int64, and a mask of those that are not `ignore_index` (None if none is)."""
     classes = target if target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
@@ -189,7 +189,7 @@ def multi_margin_loss(
     self: np.ndarray, target: np.ndarray, p=1, margin=1, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """Return the mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target]; reduced.
-    Raises RuntimeError if shapes do not fit or a target is no class.
+    Raises RuntimeError if shapes do not fit or a target is not a class.
 
     Args:
         self: (n, classes) or (classes,).
@@ -211,7 +211,7 @@ def multi_margin_loss(
 def _hinges(x, classes, rows, margin) -> np.ndarray:
     z = x - x[rows, classes][:, None]
     z += z.dtype.type(margin)
-    np.maximum(z, 0, out=z)
+    np.fmax(z, 0, out=z)  # NaN counts for nothing
     z[rows, classes] = 0
     return z
 
@@ -262,14 +262,14 @@ def _require_long(target) -> None:
 
 def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reduction: int) -> tuple:
     """Return the sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes;
-    reduced. Raises RuntimeError if shapes do not fit or a label is no class.
+    reduced. Raises RuntimeError if shapes do not fit or a label is not a class.
 
     Args:
         self: (n, classes) or (classes,).
         target: of self's shape, int64: each row's labels, ended by -1.
 
     Returns:
-        The loss; and ones, of self's shape and dtype, for the classes that are labels.
+        The loss; and a mask of self's shape and dtype with ones at the labels.
     """
     x, labels, listed = _multilabel_inputs(self, target)
     is_target = _is_target(labels, listed, x.dtype)
@@ -282,10 +282,10 @@ def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reducti
 
 
 def _label_hinges(x, labels, listed, is_target) -> np.ndarray:
-    """max(0, 1 - x[j] + x[i]) for each label j of a row, and each class i that is none: (labels, classes)."""
+    """Return max(0, 1 - x[j] + x[i]) for each label j of a row and each other class i: (labels, classes)."""
     z = 1 - x[labels[listed]][:, None] + x[None]
-    np.maximum(z, 0, out=z)
-    z *= 1 - is_target
+    np.fmax(z, 0, out=z)  # NaN counts for nothing
+    z[:, is_target != 0] = 0
     return z
 
 

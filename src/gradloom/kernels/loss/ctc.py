@@ -1,11 +1,10 @@
 """Connectionist temporal classification (Graves et al. 2006): the likelihood of a labelling, summed over alignments.
 
 Note [Alignments]
-A labelling of length s becomes a path of 2 * s + 1 states: blank, label, blank, label, ..., blank. A path may
-stay in a state, go on to the next one, or skip a blank between two different labels. alpha[t, i] is the
-logarithm of the probability of the first t + 1 frames over all paths that are in state i then; beta the same
-of the frames from t on. All samples of a batch go through the frames together; states beyond a labelling's
-own have probability 0.
+A labelling of length s becomes a path of 2 * s + 1 states: blank, label, blank, label, ..., blank. A path may stay in a
+state, advance to the next one, or skip a blank between two different labels. alpha[t, i] is the log-probability of the
+first t + 1 frames, summed over all paths that end in state i; beta[t, i] that of the frames from t on, over all paths
+that start in it. All samples of a batch are advanced together; states beyond a sample's labelling have probability 0.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from .._common.errors import not_implemented
 
 
 class _Problem:
-    """The arguments of a loss, checked: lengths and states of each sample.
+    """The checked arguments of a loss.
 
-    lengths, labels: frames and labels of each sample, (n,). states: the class of each state, (n, 2 * longest + 1).
-    skips: whether a path may come to a state from the one before the last, of the same shape.
+    Attributes:
+        lengths, labels: numbers of frames and labels of each sample, (n,).
+        states: the class of each state, (n, 2 * longest + 1).
+        skips: whether a path may enter a state from the last but one, in the shape of `states`.
     """
 
     def __init__(self, log_probs, targets, input_lengths, target_lengths, blank):
@@ -68,7 +69,7 @@ def _lengths(name, lengths, batch, largest) -> np.ndarray:
 
 
 def _padded(targets, labels) -> np.ndarray:
-    """Return the labels of each sample as rows, from rows or from one long vector; zeros after a row's own."""
+    """Return the labels of each sample as rows, from rows or from one concatenated vector, padded with zeros."""
     where = "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
     longest = int(labels.max(initial=0))
     if targets.ndim == 1:
@@ -112,7 +113,7 @@ def ctc_loss(
     Args:
         log_probs: (frames, n, classes), float32 or float64.
         targets: (n, longest), or all labels one after another; classes other than blank.
-        input_lengths, target_lengths: n numbers of frames and of labels, as a sequence or an array.
+        input_lengths, target_lengths: the numbers of frames and of labels, (n,), as a sequence or an array.
         zero_infinity: for the gradient only; the loss itself may be infinite.
     """
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
@@ -127,7 +128,7 @@ def ctc_loss(
 
 
 def _arrivals(before, skips) -> np.ndarray:
-    """Return the log-probability of coming to each state, from those of the frame before."""
+    """Return the log-probability of entering each state, from those of the frame before."""
     found = before.copy()
     found[:, 1:] = np.logaddexp(found[:, 1:], before[:, :-1])
     found[:, 2:] = np.where(skips[:, 2:], np.logaddexp(found[:, 2:], before[:, :-2]), found[:, 2:])
@@ -135,7 +136,7 @@ def _arrivals(before, skips) -> np.ndarray:
 
 
 def _likelihood(alpha, problem) -> np.ndarray:
-    """Return log-probabilities of ending in one of the last two states."""
+    """Return the log-probability of ending in one of the last two states."""
     rows = np.arange(len(alpha))
     last = alpha[rows, np.maximum(problem.lengths - 1, 0)]
     end = last[rows, 2 * problem.labels]
@@ -160,8 +161,7 @@ def ctc_loss_backward(
     each class in each frame, given the labels. The first term vanishes in the gradient of log_softmax that follows.
 
     Returns:
-        (frames, n, classes); zeros beyond a sample's frames and, with `zero_infinity`, where its loss is
-        infinite.
+        (frames, n, classes); zeros beyond a sample's frames and, with `zero_infinity`, for a sample with infinite loss.
     """
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
     emissions = problem.emissions(log_probs)
@@ -190,7 +190,7 @@ def ctc_loss_backward(
 
 
 def _shifted(skips) -> np.ndarray:
-    """Return whether a path may go from a state to the one after the next."""
+    """Return whether a path may skip from a state to the next but one."""
     found = np.zeros_like(skips)
     found[:, :-2] = skips[:, 2:]
     return found

@@ -1,9 +1,9 @@
-"""Losses of pairs of elements: squared, Huber, soft margin, binary cross entropy; what all losses share.
+"""Elementwise losses (squared, Huber, soft margin, binary cross entropy), and helpers of all losses.
 
 Note [Losses in half precision]
-PyTorch computes some losses of float16 or bfloat16 in float32 and rounds once, others step by step, each step rounded.
-So do these kernels; `loss_inputs` is told which of the two types to widen. A mean or a sum is taken of losses that are
-rounded, in float32.
+PyTorch computes some losses of float16 or bfloat16 in float32 and rounds once; in others it rounds each step. So do
+these kernels: the `widens` argument of `loss_inputs` names the types to widen. A mean or a sum is taken in float32,
+over rounded losses.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ NONE, MEAN, SUM = range(3)
 
 
 def loss_inputs(self, target, name, widens="eE") -> tuple:
-    """Return the common dtype of a loss's inputs, and the inputs in the type to compute in.
+    """Return the common dtype of a loss's inputs, and the inputs in the compute dtype.
 
     Args:
-        widens: which half types are computed in float32: 'e' for float16, 'E' for bfloat16. The others are rounded in
-            each step.
+        widens: half types to compute in float32: 'e' for float16, 'E' for bfloat16. Others are rounded in each step.
     """
     common_shape(self, target)
     if self.dtype is target.dtype:
@@ -54,20 +53,20 @@ def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
 
 
 def narrow(found, dtype: np.dtype) -> np.ndarray:
-    """Convert what was computed to an array of a dtype."""
+    """Convert a computed result to an array of a dtype."""
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
     return found if found.dtype is dtype else found.astype(dtype)
 
 
 def mean_of(total, count: int):
-    """Return the mean, from the sum: NaN for no elements."""
+    """Return the mean from the sum: NaN for no elements."""
     with np.errstate(all="ignore"):
         return total / total.dtype.type(count)
 
 
 def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
-    """Return the losses of all elements, their mean or their sum, in a dtype."""
+    """Return the elementwise losses, their mean or their sum, in a dtype."""
     if reduction == NONE:
         return narrow(losses, dtype)
     if is_half(dtype):
@@ -88,14 +87,14 @@ def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.
 
 
 def mse_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
-    """2 * (self - target) * grad_output, divided by the number of elements if the loss was their mean."""
+    """Return 2 * (self - target) * grad_output, divided by the number of elements for a mean."""
     dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
     return _chain(grad_output, d, reduction, dtype, 2.0)
 
 
 def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
-    """factor * slope * grad_output, over the number of elements for a mean; `slope` is overwritten."""
+    """Return factor * slope * grad_output, divided by the number of elements for a mean; overwrite `slope`."""
     if reduction == MEAN and slope.size:
         factor /= slope.size
     if factor != 1.0:
@@ -108,7 +107,7 @@ def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
 
 
 def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0) -> np.ndarray:
-    """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced."""
+    """Return d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu", "E")
@@ -135,7 +134,7 @@ def _huber(x, y, delta) -> np.ndarray:
 def smooth_l1_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, beta: float
 ) -> np.ndarray:
-    """grad_output * clip((self - target) / beta, -1, 1), over the number of elements for a mean."""
+    """Return grad_output * clip((self - target) / beta, -1, 1), divided by the number of elements for a mean."""
     dtype, x, y = loss_inputs(self, target, "smooth_l1_backward_cpu_out")
     d = np.asarray(np.subtract(x, y))
     if beta == 0:
@@ -147,8 +146,8 @@ def smooth_l1_loss_backward(
 
 
 def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delta: float = 1.0) -> np.ndarray:
-    """d ** 2 / 2 where d = |self - target| is at most delta, delta * (d - delta / 2) elsewhere; reduced, in self's
-    dtype. Raises RuntimeError unless delta is positive."""
+    """Return d ** 2 / 2 where d = |self - target| is at most delta, delta * (d - delta / 2) elsewhere; reduced, in
+    self's dtype. Raises RuntimeError unless delta is positive."""
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _, x, y = loss_inputs(self, target, "huber_cpu", "e")
@@ -158,11 +157,11 @@ def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delt
 def huber_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, delta: float
 ) -> np.ndarray:
-    """grad_output * clip(self - target, -delta, delta), over the number of elements for a mean."""
+    """Return grad_output * clip(self - target, -delta, delta), divided by the number of elements for a mean."""
     dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
     delta = d.dtype.type(delta)
-    if is_half(dtype):  # beyond delta it is the factor of a mean that is rounded first
+    if is_half(dtype):  # beyond delta, PyTorch first rounds delta times the factor of the mean
         factor = d.dtype.type(1 / d.size if reduction == MEAN and d.size else 1)
         return np.asarray(np.where(np.abs(d) <= delta, factor * d, np.sign(d) * (factor * delta)) * grad_output)
     np.clip(d, -delta, delta, out=d)
@@ -187,7 +186,7 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
 def soft_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
 ) -> np.ndarray:
-    """-target * grad_output / (1 + exp(target * self)), over the number of elements for a mean."""
+    """Return -target * grad_output / (1 + exp(target * self)), divided by the number of elements for a mean."""
     slope = np.asarray(np.multiply(self, target))
     with np.errstate(all="ignore"):
         if is_half(slope.dtype):
@@ -226,12 +225,12 @@ def _check_same_type(self, target) -> None:
 def binary_cross_entropy_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
-    """grad_output * weight * (x - t) / (x * (1 - x)), over the number of elements for a mean."""
+    """Return grad_output * weight * (x - t) / (x * (1 - x)), divided by the number of elements for a mean."""
     refuse("binary_cross_entropy_backward", self, "c")
     kind = self.dtype.type
     slope = np.asarray(np.subtract(self, target))
     variance = np.maximum((kind(1) - self) * self, kind(1e-12))
-    if is_half(self.dtype):  # the order in which steps are rounded
+    if is_half(self.dtype):  # in PyTorch's order of rounding
         with np.errstate(all="ignore"):
             slope = grad_output * slope / variance
         grad_output = np.ones((), self.dtype)

@@ -1,5 +1,5 @@
-"""What pooling does with windows, on blocks (planes, *spatial): maxima with their positions, sums, and the spreading of
-gradients. A window is a product of intervals, so maxima and sums are taken along one dimension after the other."""
+"""Pooling on blocks (planes, *spatial): maxima with their positions, sums, and the distribution of gradients. A window
+is a product of intervals, so maxima and sums are taken along one dimension after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK_BYTES = 1 << 21
 
 def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest element of every window of x (planes, *size) and its position in the flattened size (int64),
-    both (planes, *output): of equal elements the first, but the last NaN if there is one."""
+    both (planes, *output). Of equal elements the first is chosen; if there are NaNs, the last of them."""
     out = np.empty((len(x), *windows.output), x.dtype)
     indices = np.empty(out.shape, np.int64)
 
@@ -33,7 +33,8 @@ def _largest(x: np.ndarray, windows: Windows, out: np.ndarray) -> None:
         pairs = [pair for k in offsets if (pair := windows.along(axis, k)) is not None]
         whole = slice(0, windows.output[axis])
         if len(pairs) > 1 and pairs[0][0] == pairs[1][0] == whole:
-            np.maximum(x[select(axis + 1, pairs[0][1])], x[select(axis + 1, pairs[1][1])], out=narrow)
+            # np.maximum returns its second argument where both are zeros: the first zero of a window counts.
+            np.maximum(x[select(axis + 1, pairs[1][1])], x[select(axis + 1, pairs[0][1])], out=narrow)
             pairs = pairs[2:]
         elif pairs and pairs[0][0] == whole:
             np.copyto(narrow, x[select(axis + 1, pairs[0][1])])
@@ -42,21 +43,21 @@ def _largest(x: np.ndarray, windows: Windows, out: np.ndarray) -> None:
             narrow.fill(-np.inf if x.dtype.kind not in "iu" else np.iinfo(x.dtype).min)
         for outer, inner in pairs:
             part = narrow[select(axis + 1, outer)]
-            np.maximum(part, x[select(axis + 1, inner)], out=part)
+            np.maximum(x[select(axis + 1, inner)], part, out=part)
         x = narrow
 
 
 def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.ndarray) -> None:
-    """Fill indices with the position of the first element in each window that equals `out`. An element's position is
-    the window's first one plus the offset of the kernel's element. The offsets fit into a byte or two, so that finding
-    them moves little memory; a mask of all ones or none selects without branching."""
+    """Fill indices with the position of the first element in each window that equals `out`. A position is that of the
+    window's first element plus the offset within the kernel. Offsets fit into one or two bytes, so finding them moves
+    little memory; masks of all ones or zeros select without branching."""
     steps = [volume(windows.size[axis + 1 :]) for axis in range(len(windows.size))]
     inside = [step * d for step, d in zip(steps, windows.dilation, strict=True)]
     elements = [(sum(a * b for a, b in zip(k, inside, strict=True)), windows.at(k)) for k in windows.offsets()]
     dtype = np.min_scalar_type(elements[-1][0])
     found = np.full(out.shape, elements[-1][0], dtype)
     if not any(windows.padding) and elements[-1][1] is not None and elements[-1][1][0] == _everywhere(windows):
-        candidates = elements[-2::-1]  # no other element equal: it is the last one
+        candidates = elements[-2::-1]  # the last element is the default
     else:
         candidates = elements[::-1]
     for offset, pair in candidates:
@@ -79,7 +80,7 @@ def _positions(x: np.ndarray, windows: Windows, out: np.ndarray, indices: np.nda
     np.copyto(indices, found)
     indices += _first_positions(windows, steps)
     if any(windows.padding) and max(windows.dilation) > 1:
-        # A dilated window can lie in the padding whole; its position must not lead outside the input.
+        # A dilated window may lie entirely in the padding; its position must still be inside the input.
         np.clip(indices, 0, volume(windows.size) - 1, out=indices)
 
 
@@ -88,7 +89,7 @@ def _everywhere(windows: Windows) -> tuple[slice, ...]:
 
 
 def _first_positions(windows: Windows, steps: list[int]) -> np.ndarray:
-    """(*output): the position of each window's first element, negative where that is in the padding."""
+    """Return the position of each window's first element, (*output); negative if it lies in the padding."""
     total = np.zeros((), np.int64)
     for count, s, p, step in zip(windows.output, windows.stride, windows.padding, steps, strict=True):
         total = total[..., None] + (np.arange(count) * s - p) * step
@@ -128,7 +129,7 @@ def adaptive_mean(x: np.ndarray, axis: int, count: int) -> np.ndarray:
         target, length = out[select(axis, i)], part.stop - part.start
         if length > 8:
             np.sum(x[select(axis, part)], axis=axis, out=target)
-        else:  # NumPy's sum over a short axis costs more than one addition for each element of the window
+        else:  # NumPy's sum over a short axis is slower than one addition per element of the window
             np.copyto(target, x[select(axis, part.start)])
             for k in range(part.start + 1, part.stop):
                 target += x[select(axis, k)]
@@ -162,7 +163,7 @@ def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
 
 
 def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
-    """Return the adjoint of `add`: every element of g (planes, *output) added to all elements of its window."""
+    """Return the adjoint of `add`: each element of g (planes, *output) added to all elements of its window."""
     out = np.empty((len(g), *windows.size), g.dtype)
 
     def work(planes: slice) -> None:
@@ -182,7 +183,7 @@ def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
 
 
 def scatter_add(values: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
-    """(planes, size): in every plane the values (planes, count) added up at their indices (planes, count)."""
+    """Return (planes, size): in each plane the values (planes, count) added at their indices (planes, count)."""
     out = np.zeros((len(values), size), values.dtype)
 
     def work(planes: slice) -> None:
@@ -202,7 +203,7 @@ def select(axis: int, what: slice | int) -> tuple:
 
 
 def _planes(x: np.ndarray) -> list[slice]:
-    """Return blocks of planes for threads to take, or all of them where sharing would cost more than it saves."""
+    """Return blocks of planes to share among threads, or one block if sharing does not pay."""
     if x.nbytes < 1 << 22:
         return [slice(0, len(x))]
     return threads.chunks(len(x), _BLOCK_BYTES * len(x) // x.nbytes)

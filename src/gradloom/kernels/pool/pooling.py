@@ -1,10 +1,10 @@
 """Max, average and adaptive pooling over one to three spatial dimensions, and their gradients.
 
 An input is (N, C, *spatial) or, without a batch, (C, *spatial). Every kernel takes the number of spatial dimensions;
-for two and three of them it also exists under PyTorch's name, with the parameters of PyTorch's schema. What is given
-for each dimension (kernel_size, stride, ...) is a sequence of as many integers or one integer for all of them, and an
-empty stride means the kernel's size. An index is a position in an input's flattened spatial dimensions, int64. Averages
-of float16 and bfloat16 are computed in float32 and rounded once.
+for two and three it also exists under PyTorch's name, with the parameters of PyTorch's schema. An argument with one
+value per dimension (kernel_size, stride, ...) is a sequence of integers or one integer for all; an empty stride stands
+for the kernel size. An index is a position in an input's flattened spatial dimensions, int64. Averages of float16 and
+bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from ...types.device import memory_format
+from .._common.dims import require_dim
 from .._common.errors import refuse
 from .._common.layout import in_format, suggested_format
 from .._common.windows import Windows, as_tuple, compute_dtype, volume
@@ -33,9 +34,9 @@ def max_pool_with_indices(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest element of every window and its index; of equal ones the first, but the last NaN if there is
-    one. Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError for bool and
-    complex."""
+    """Return the largest element of every window and its index. Of equal elements the first is chosen; if there are
+    NaNs, the last of them. Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError
+    for bool and complex."""
     name = f"max_pool{dims}d"
     lead = leading(name, self, dims)
     refuse(name, self, "bc")
@@ -59,8 +60,8 @@ def max_pool_with_indices_backward(
     ceil_mode: bool,
     indices: np.ndarray,
 ) -> np.ndarray:
-    """Return the gradient of `self`: every element of grad_output added at its index, which is all that this needs; the
-    window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in shape."""
+    """Return the gradient of `self`: each element of grad_output added at its index. The window settings are accepted
+    as in PyTorch and not used. Raises RuntimeError if grad_output and indices differ in shape."""
     return _scatter(f"max_pool{dims}d_backward", dims, grad_output, self, indices)
 
 
@@ -76,13 +77,13 @@ def avg_pool(
     divisor_override: int | None = None,
 ) -> np.ndarray:
     """Return the mean of every window: its sum divided by `divisor_override`, or by the number of its elements, those
-    of the padding included if `count_include_pad`. Integers are divided as in C, towards zero."""
+    in the padding included if `count_include_pad`. Integers are divided as in C, towards zero."""
     name = f"avg_pool{dims}d"
     lead = leading(name, self, dims)
     refuse(name, self, "bc")
     windows = describe(name, self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if dims == 3 and any(k > n for k, n in zip(windows.kernel, windows.size, strict=True)):
-        # As in PyTorch: here, unlike in other dimensions, the padding does not help.
+        # As in PyTorch, the padding does not count for volumes, unlike for images and rows.
         raise RuntimeError(f"input image {windows.size} smaller than kernel size {windows.kernel}")
     divisor = window_divisor(windows, count_include_pad, divisor_override)
     total = blocks.add(self.reshape(-1, *windows.size), windows, compute_dtype(self.dtype))
@@ -121,15 +122,17 @@ def avg_pool_backward(
 
 @np.errstate(all="ignore")
 def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndarray:
-    """Return the mean of output_size windows that cover the input: window i of O over S elements has the elements from
-    floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError for a rank
-    or an output_size that does not fit, and for an input without elements in a dimension other than the batch."""
+    """Return the means of output_size windows that cover the input: of O windows over S elements, window i begins at
+    floor(i S / O) and ends before ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError
+    for a rank or an output_size that does not fit, and for an input without elements in a dimension other than the
+    batch."""
     name = f"adaptive_avg_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self, "bciu")
     total = self.astype(compute_dtype(self.dtype), copy=False)
     for axis, size in enumerate(output, -dims):
         total = blocks.adaptive_mean(total, axis, size)
+    total = total + 0.0  # as sums that begin with 0: none is -0
     return in_format(total.astype(self.dtype, copy=False).reshape(*lead, *output), _order(dims, self))
 
 
@@ -152,8 +155,8 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
 
 @np.errstate(all="ignore")
 def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest elements and their indices of the windows that adaptive_avg_pool describes; ties, NaN and
-    errors as there and in max_pool_with_indices."""
+    """Return the largest elements, and their indices, of the windows described in adaptive_avg_pool. Ties, NaN and
+    errors are as in max_pool_with_indices."""
     name = f"adaptive_max_pool{dims}d"
     lead, output = shared_out(name, self, dims, output_size)
     refuse(name, self, "bciu")
@@ -179,8 +182,8 @@ def adaptive_max_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
 def max_unpool(
     dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
 ) -> np.ndarray:
-    """Return zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
-    last. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed."""
+    """Return zeros of shape (N, C, *output_size) with the elements of `self` written at their indices; at repeated
+    indices the last one counts. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not used."""
     output = as_tuple(output_size, dims, "output_size")
     if indices.dtype != np.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
@@ -215,7 +218,7 @@ def _scatter(name: str, dims: int, grad_output: np.ndarray, self: np.ndarray, in
 
 
 def _order(dims: int, like: np.ndarray, maxima: bool = False) -> memory_format | None:
-    """Return the memory format of results: channels-last where the input is, and of volumes where these are maxima."""
+    """Return the memory format of results: channels-last if the input has it; for volumes in max pooling only."""
     return suggested_format(like) if like.ndim == dims + 2 and (dims < 3 or maxima) else None
 
 
@@ -236,12 +239,20 @@ max_unpool2d, max_unpool3d = _for_2d_and_3d(max_unpool)
 
 def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:
     """Return the dimensions before the spatial ones; only a batch may have no elements."""
-    if x.ndim not in (dims + 1, dims + 2) or 0 in x.shape[-dims - 1 :]:
+    if x.ndim in (dims + 1, dims + 2) and 0 not in x.shape[-dims - 1 :]:
+        return x.shape[:-dims]
+    if name == "avg_pool2d":
+        require_dim(-3, x.ndim)
+    ranks = f"{dims + 1}D or {dims + 2}D (batch mode) tensor"
+    if x.ndim not in (dims + 1, dims + 2) and name != "avg_pool2d":
+        raise RuntimeError(f"non-empty {ranks} expected for input")
+    if dims == 3:
+        function = name if name == "avg_pool3d" else f"{name}_with_indices_out_cpu_template"
         raise RuntimeError(
-            f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size "
-            f"for input, but got: {list(x.shape)}"
+            f"{function}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+            f"{list(x.shape)} and non-batch dimension 0 has length zero!"  # PyTorch names 0, whichever it is
         )
-    return x.shape[:-dims]
+    raise RuntimeError(f"Expected {ranks} with optional 0 dim batch size for input, but got:{list(x.shape)}")
 
 
 def describe(
@@ -269,7 +280,7 @@ def describe(
     output = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        if ceil_mode and (count - 1) * s >= n + p:  # the last window may not begin in the padding behind the input
+        if ceil_mode and (count - 1) * s >= n + p:  # the last window may not begin in the padding after the input
             count -= 1
         output.append(count)
     if min(output) < 1:
@@ -281,7 +292,10 @@ def describe(
 def _ints(name: str, value: Ints, dims: int, argument: str) -> tuple[int, ...]:
     if isinstance(value, Sequence) and len(value) not in (1, dims):
         raise RuntimeError(f"{name}: {argument} must either be a single int, or a tuple of {dims} ints")
-    return as_tuple(value, dims, argument)
+    found = as_tuple(value, dims, argument)
+    if max(found) >= 1 << 31 or min(found) < -1 << 31:
+        raise RuntimeError("value cannot be converted to type int without overflow")
+    return found
 
 
 def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> int | np.ndarray:
@@ -303,15 +317,17 @@ def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: 
 
 
 def shared_out(name: str, x: np.ndarray, dims: int, output_size: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the leading and the output's spatial dimensions, checked."""
+    """Return the leading dimensions and the output's spatial dimensions, after checking them."""
     if not isinstance(output_size, int) and len(output_size) not in (1, dims):
         raise RuntimeError(f"{name}: output_size must be {dims}")
     output = as_tuple(output_size, dims, "output_size")
     if x.ndim not in (dims + 1, dims + 2):
-        raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(x.shape)}")
+        colon = ":" * name.startswith("adaptive_max")
+        raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got{colon} {list(x.shape)}")
     if min(output) < 0:
         raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output)}"
+            f"{name}: elements of output_size must be greater than or equal to 0 but received "
+            f"{{{', '.join(map(str, output))}}}"
         )
     for axis in range(-dims - 1, 0):
         if x.shape[axis] == 0:

@@ -1,1 +1,1 @@
-"""Random operators, with the numbers of PyTorch's CPU generator for the same seed."""
+"""Random operators, which draw the numbers of PyTorch's CPU generator for the same seed."""

@@ -1,7 +1,7 @@
-"""Uniform, normal and Bernoulli numbers, and the distributions that follow from them, equal to PyTorch's for a seed.
+"""Uniform, normal and Bernoulli numbers, and distributions derived from them, equal to PyTorch's for a seed.
 
-Functions take a `Stream` and hold its lock while they draw. `fill_*` fill an array `out` of any strides in the order of
-its memory and return it; `draw_*` make a new C-contiguous one.
+Functions take a `Stream` and hold its lock while they draw. `fill_*` fill an array `out` of any strides in memory order
+and return it; `draw_*` return a new C-contiguous one.
 
 Note [Precision]
 Uniform numbers come from the low bits of a draw: 24 of a 32-bit word for float32, float16 and bfloat16, 53 of a 64-bit
@@ -27,9 +27,9 @@ _MASK53 = np.uint64((1 << 53) - 1)
 
 
 def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.0) -> np.ndarray:
-    """Fill with numbers uniform in [low, high). See Note [Precision]. `out` is floating; or complex, whose real and
-    imaginary parts are drawn in turn. Raises NotImplementedError for an integer or bool array; RuntimeError if low >
-    high, a bound is not finite in the dtype, or their difference overflows it."""
+    """Fill with numbers uniform in [low, high). See Note [Precision]. `out` is floating, or complex: real and imaginary
+    parts are then drawn in turn. Raises NotImplementedError for an integer or bool array; RuntimeError if low > high, a
+    bound is not finite in the dtype, or their difference overflows it."""
     if type(out) is not np.ndarray:
         return out.filled_by(lambda values: fill_uniform(stream, values, low, high))
     target = real_parts(out)
@@ -55,7 +55,7 @@ def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float 
 
 
 def _below(draw, dtype, low, high):
-    """Replace numbers that rounding, in the end to `dtype`, brings up to `high` by `low`."""
+    """Replace numbers that rounding to `dtype` would raise to `high` by `low`."""
     low, high = np.array([low, high]).astype(dtype)
     half = dtype.char in "eE"
     if half:
@@ -100,9 +100,8 @@ def draw_uniform(
 
 
 def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> None:
-    """Fill a contiguous array of 16 elements or more with transforms of groups of 16. The last elements that make no
-    whole group do not get one of their own: the last 16 are drawn again, the words of the incomplete group being
-    skipped where the dtype is not a half."""
+    """Fill a contiguous array of 16 elements or more by transforms of groups of 16. If an incomplete group remains, the
+    last 16 elements are drawn again; except for half dtypes, the words of the incomplete group are skipped."""
     name = name_of(flat.dtype)
     uniforms = stream.uniform53 if name == "float64" else stream.uniform24
     rest = flat.size % 16
@@ -124,8 +123,8 @@ def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> N
 
 
 def fill_normal(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
-    """Fill with normal numbers. See Note [Precision]. `out` is floating; or complex, whose real and imaginary parts
-    each get half of the variance."""
+    """Fill with normal numbers. See Note [Precision]. `out` is floating, or complex: real and imaginary parts then each
+    get half of the variance."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if type(out) is not np.ndarray:
@@ -151,7 +150,7 @@ def draw_normal(
 
 
 def draw_normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
-    """Draw normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
+    """Draw normal numbers with a mean or a standard deviation (or both) per element: `torch.normal`.
 
     Args:
         mean, std: arrays that broadcast against each other, or one of them a number.
@@ -225,23 +224,9 @@ def draw_bernoulli(stream: Stream, p: np.ndarray) -> np.ndarray:
     return fill_bernoulli(stream, np.empty(p.shape, p.dtype), p)
 
 
-def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
-    """Draw the factors of dropout: 1 / (1 - p) with probability 1 - p, else 0.
-
-    Args:
-        like: floating; its shape, dtype and memory order are the result's.
-        p: probability of zero, 0 <= p < 1. (For p = 1 PyTorch draws nothing and returns zeros.)
-    """
-    noise = fill_bernoulli(stream, np.empty_like(like), 1 - p)
-    # The quotient of the dtype's arithmetic type, rounded once.
-    kept = 1 / (1 - p) if like.dtype == np.float64 else np.float32(1) / np.float32(1 - p)
-    noise *= noise.dtype.type(kept)
-    return noise
-
-
 def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return (array * mask / (1 - p), mask), the mask bool with True where an element is kept: dropout in training. For
-    p = 1 both are zero and nothing is drawn."""
+    """Return (array * mask / (1 - p), mask): dropout in training. The mask is bool, True for kept elements. For p = 1
+    both are zero and nothing is drawn."""
     if p == 1:
         return new_like(array, make=np.zeros_like), new_like(array, np.bool_, make=np.zeros_like)
     mask = fill_bernoulli(stream, new_like(array, np.bool_), 1 - p)
@@ -251,11 +236,12 @@ def draw_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarra
 
 
 def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """Slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in [lower,
-    upper), drawn for these elements only, in C order. Gives a new C-contiguous array of the shape and dtype of `array`.
+    """Draw the slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in
+    [lower, upper), drawn for these elements only, in C order. Returns a new C-contiguous array with the shape and dtype
+    of `array`.
 
     Args:
-        array: float32, float64 or bfloat16; the bounds are rounded to the dtype it is computed in.
+        array: float32, float64 or bfloat16; the bounds are rounded to the compute dtype.
     """
     if name_of(array.dtype) not in ("float32", "float64", "bfloat16"):
         raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{type_name(array.dtype)}'")
@@ -305,7 +291,7 @@ def fill_cauchy(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: flo
 
 
 def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
-    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p))."""
+    """Fill a floating or integer array with the number of trials up to the first success: ceil(log u / log(1 - p))."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     require(out, "geometric_cpu", "fi")
@@ -315,7 +301,7 @@ def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
         uniforms = stream.uniform53(n)
         with np.errstate(divide="ignore"):
             trials = np.log(uniforms) / scale
-        # The last bit of the logarithm counts only next to a whole number, and there the C library decides.
+        # The last bit of the logarithm matters only next to an integer; the C library decides there.
         near = np.flatnonzero(np.abs(trials - np.rint(trials)) < 1e-9)
         trials[near] = by_libm(math.log, np.log, uniforms[near], True) / scale
         return np.ceil(trials)
@@ -325,7 +311,7 @@ def fill_geometric(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
 
 
 def fill_log_normal(stream: Stream, out: np.ndarray, mean: float = 1.0, std: float = 2.0) -> np.ndarray:
-    """Fill a floating array with exp of normal numbers of the given mean and standard deviation."""
+    """Fill a floating array with exp of normal numbers with the given mean and standard deviation."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     require(out, "log_normal_cpu", "f")

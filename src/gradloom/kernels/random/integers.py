@@ -12,12 +12,12 @@ from .._common.errors import type_name
 from .streams import DIGITS, LARGEST, Stream, fill, narrowed, require
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-_WIDE = 1 << 28  # from this range on a number takes 64 bits, so that the remainder stays close to uniform
-_LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # likewise for the places of a permutation
+_WIDE = 1 << 28  # range, from which on a number takes 64 bits, so that the remainder stays close to uniform
+_LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # size, from which on each step of a permutation takes 64 bits
 
 
 def _remainders(words: np.ndarray, span: int) -> np.ndarray:
-    """words % span. NumPy's division by one number uses vector instructions, its remainder does not."""
+    """Return words % span. NumPy's division by a scalar uses vector instructions, its remainder does not."""
     divisor = words.dtype.type(span)
     words -= words // divisor * divisor
     return words
@@ -26,11 +26,11 @@ def _remainders(words: np.ndarray, span: int) -> np.ndarray:
 def fill_integers(stream: Stream, out: np.ndarray, low: int | None = None, high: int | None = None) -> np.ndarray:
     """Fill with random integers: PyTorch's `random_`.
 
-    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a floating one
-    (digits of its significand: 24 for float32). With `low` only: from there to the largest of these values, and for low
-    = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)` of PyTorch is low = 0. `out` is
-    integer, bool or floating. Raises RuntimeError for an empty range or bounds outside the dtype, NotImplementedError
-    for another dtype.
+    Without bounds, values range over all values >= 0 of an integer dtype, or over the integers 0 ... 2**digits of a
+    floating dtype (digits of its significand: 24 for float32). With `low` only, they range from `low` to the largest of
+    these, and for low = -2**63 over all 64-bit integers. With both, low <= value < high. PyTorch's `random_(to)` is low
+    = 0. `out` is integer, bool or floating. Raises RuntimeError for an empty range or bounds outside the dtype,
+    NotImplementedError for another dtype.
     """
     if low is None:
         require(out, "random_kernel_cpu", "fib")
@@ -59,7 +59,7 @@ def _require_full_range(out: np.ndarray) -> None:
 
 
 def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
-    """Return the draw of `fill_integers` without bounds."""
+    """Return the function that draws for `fill_integers` without bounds."""
     name = dtype.name
     if name == "bool":
         span = 2
@@ -72,7 +72,7 @@ def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
 
 
 def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndarray]:
-    """Return the draw of base + word % span, int64; 64-bit words for wide spans."""
+    """Return the function that draws base + word % span, int64; with 64-bit words for wide spans."""
     if span < _WIDE:
 
         def narrow(n):
@@ -93,7 +93,7 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
 
 
 def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, int]:
-    """Return the first and last value of a range, moved inwards to numbers that a floating dtype can hold."""
+    """Return the first and last value of a range, moved inwards to numbers that a floating dtype can represent."""
     if dtype.kind == "c":
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     floating = dtype.name in DIGITS
@@ -102,7 +102,7 @@ def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, i
             last = min(1 << DIGITS[dtype.name], _HIGHEST)
         else:
             last = 1 if dtype == np.bool_ else int(np.iinfo(dtype).max)
-            if last > _HIGHEST:  # uint64's, which PyTorch keeps in a signed number: refused below
+            if last > _HIGHEST:  # uint64: PyTorch's signed bound overflows, and the range is refused below
                 last = -1
         if floating:
             low = _raised(dtype, low)
@@ -144,14 +144,14 @@ def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
 
 
 def _as_held(dtype: np.dtype, value: int) -> int:
-    """Return an integer rounded to a floating dtype; -2**63 if it then does not fit 64 bits (the x86 conversion)."""
+    """Round an integer to a floating dtype; return -2**63 if the result does not fit 64 bits (the x86 conversion)."""
     with np.errstate(over="ignore"):
         held = float(narrowed(np.array(value, np.int64), dtype).astype(dtype).astype(np.float64))
     return int(held) if _LOWEST <= held < 1 << 63 else _LOWEST
 
 
 def _raised(dtype: np.dtype, low: int) -> int:
-    """`low`, or the next number of the dtype above it where low + 1 rounds to less than low."""
+    """Return `low`, or the next number of the dtype above it if low + 1 rounds to less than low."""
     held = _as_held(dtype, low + 1)
     if held >= low:
         return low
@@ -159,7 +159,7 @@ def _raised(dtype: np.dtype, low: int) -> int:
 
 
 def _lowered(dtype: np.dtype, high: int) -> int:
-    """`high`, or the next number of the dtype below it where high - 1 rounds to high or more."""
+    """Return `high`, or the next number of the dtype below it if high - 1 rounds to high or more."""
     held = _as_held(dtype, high - 1)
     if held < high:
         return high
@@ -176,8 +176,8 @@ def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
     Gives (n,) of `dtype`.
 
     Args:
-        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check that, large
-            numbers are rounded.)
+        dtype: integer or floating, and able to represent n exactly. (PyTorch does not check this for bfloat16, which
+            rounds large numbers.)
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
@@ -200,11 +200,11 @@ def draw_permutation(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
     return narrowed(shuffle(targets), dtype).astype(dtype, copy=False)
 
 
-_FEW = 200  # up to here swapping places of a list is the faster way
+_FEW = 200  # size, up to which swapping elements of a list is faster
 
 
 def shuffle(targets: np.ndarray) -> np.ndarray:
-    """Swap places i and targets[i] of 0, 1, ..., n - 1 for i = 0, 1, ..., n - 2 in turn.
+    """Swap elements i and targets[i] of 0, 1, ..., n - 1 for i = 0, 1, ..., n - 2 in turn.
 
     Args:
         targets: int64 (n - 1,), with i <= targets[i] < n.
@@ -213,12 +213,11 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
         int64 (n,).
 
     Note [Shuffling all at once]
-    Write held(i) for what place i holds when step i begins. Step i puts held(i) into its target, and what it
-    finds there is final for place i. A place that was no target before still
-    holds its own number; any other holds what the latest step that aimed at it left, held(that step). So both
-    unknowns follow from the same question, which step last aimed at a place, and sorting the steps by target
-    answers it for all; the chains held(i) = held(s), s < i, are then followed by pointer doubling, in about
-    log(log n) rounds.
+    Let held(i) be the content of place i when step i begins. Step i writes held(i) to its target, and the previous
+    content of the target is final for place i. A place that was not a target before still holds its own number; any
+    other holds held(s) for the latest step s that targeted it. So all contents follow from the last step that targeted
+    each place, which sorting the steps by target finds; the chains held(i) = held(s), s < i, are then resolved by
+    pointer doubling, in about log(log n) rounds.
     """
     n = targets.size + 1
     if n <= _FEW:
@@ -232,7 +231,7 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
     repeated = place[1:] == place[:-1]
 
     held = np.arange(n)
-    before = step != place  # a step that targets its own place comes after all others that target it
+    before = step != place  # a step that targets its own place follows all others that target it
     latest = np.flatnonzero(before & np.append(~(repeated & before[1:]), True))
     held[place[latest]] = step[latest]
     _follow(held)

@@ -61,7 +61,7 @@ class _Scratch:
 
 
 def _fused(out, value, factor, addend, single):
-    """out = round32(value * factor + addend), all float64; `single` receives the float32 result as well."""
+    """Compute out = round32(value * factor + addend), all float64; `single` also receives the float32 result."""
     np.multiply(value, factor, out=out)
     np.add(out, addend, out=out)
     single[...] = out
@@ -69,8 +69,8 @@ def _fused(out, value, factor, addend, single):
 
 
 def _fused_on_grid(out, value, factor, addend, spacing):
-    """`_fused` for results known to lie within one power of two, where float32 numbers are `spacing` apart. Next to 1.5
-    * 2**52 spacings a double has no room for finer bits, so that the addition itself does the rounding."""
+    """Compute `_fused` for results within one power of two, where float32 numbers are `spacing` apart. Near 1.5 * 2**52
+    spacings a double has no finer bits, so that the addition itself rounds."""
     shift = 1.5 * 2.0**52 * spacing
     np.multiply(value, factor, out=out)
     np.add(out, addend + shift, out=out)
@@ -78,7 +78,7 @@ def _fused_on_grid(out, value, factor, addend, spacing):
 
 
 def _log(u, work):
-    """Natural logarithm of `u` (float32, 0 < u <= 1), in place."""
+    """Compute the natural logarithm of `u` (float32, 0 < u <= 1), in place."""
     y, z, power = work.single[1:4]
     wide, x, other = work.double
     exponent, mantissa = work.words
@@ -116,7 +116,7 @@ def _log(u, work):
 
 
 def _sin_cos(angle, work):
-    """(sin, cos) of `angle` (float32, 0 <= angle <= 2 pi) in two scratch arrays. Overwrites `angle`."""
+    """Compute (sin, cos) of `angle` (float32, 0 <= angle <= 2 pi) in two scratch arrays; overwrite `angle`."""
     y, sine, cosine, z = work.single[2:6]
     wide, x, square = work.double
     octant, flip = work.words
@@ -125,7 +125,7 @@ def _sin_cos(angle, work):
     np.add(octant, 1, out=octant)
     np.bitwise_and(octant, ~1, out=octant)  # the nearest even multiple of pi/4
     y[...] = octant
-    for part in _QUARTER_PI[:2]:  # of few bits: the products are exact
+    for part in _QUARTER_PI[:2]:  # parts with few bits: the products are exact
         np.multiply(y, part, out=z)
         np.add(angle, z, out=angle)
     wide[...] = y
@@ -151,7 +151,7 @@ def _sin_cos(angle, work):
     cosine[...] = wide
     np.multiply(cosine, z, out=cosine)
     wide[...] = cosine
-    np.subtract(wide, 0.5, out=wide)  # c z - z/2, of one rounding: c - 1/2 and its product fit a double
+    np.subtract(wide, 0.5, out=wide)  # c z - z/2, rounded once: c - 1/2 and its product fit a double
     np.multiply(wide, square, out=wide)
     cosine[...] = wide
     np.add(cosine, np.float32(1), out=cosine)
@@ -163,7 +163,7 @@ def _to_octant(sine, cosine, octant, flip):
     """Turn sin and cos of the reduced angle into those of the whole one: swap bits and change signs."""
     s, c = sine.view(np.int32), cosine.view(np.int32)
     np.left_shift(octant, 30, out=flip)
-    np.right_shift(flip, 31, out=flip)  # all ones in the quadrants where sine and cosine change places
+    np.right_shift(flip, 31, out=flip)  # all ones in quadrants that swap sine and cosine
     difference = s ^ c
     np.bitwise_and(difference, flip, out=difference)
     np.bitwise_xor(s, difference, out=s)
@@ -178,7 +178,7 @@ def _to_octant(sine, cosine, octant, flip):
 
 
 def _transform64(groups, mean, std):
-    """`box_muller` for a cache-sized share in float64, with the C library's functions: (g, 2, 8) in place."""
+    """`box_muller` of a cache-sized share in float64, with the C library's functions: (g, 2, 8) in place."""
     radius = np.sqrt(-2 * by_libm(math.log, np.log, 1 - groups[:, 0], True))
     angle = 2 * math.pi * groups[:, 1]
     groups[:, 0] = fused64(radius * np.cos(angle), std, mean)
@@ -186,7 +186,7 @@ def _transform64(groups, mean, std):
 
 
 def _transform32(groups, mean, std):
-    """`box_muller` for a cache-sized share in float32: (g, 2, 8) in place."""
+    """`box_muller` of a cache-sized share in float32: (g, 2, 8) in place."""
     work = _Scratch(8 * groups.shape[0])
     radius, angle = work.single[:2]
     np.subtract(np.float32(1), groups[:, 0], out=radius.reshape(-1, 8))
@@ -217,7 +217,7 @@ def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
     groups = uniforms.reshape(-1, 2, 8)
     count, step = groups.shape[0], _PAIRS // 8
     if uniforms.dtype == np.float64:
-        for start in range(0, count, step):  # mostly under the interpreter's lock: threads would not help
+        for start in range(0, count, step):  # mostly holds the GIL: threads would not help
             _transform64(groups[start : start + step], mean, std)
     elif count <= step:
         _transform32(groups, _single(mean), _single(std))
@@ -240,8 +240,8 @@ def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:
 
 
 def serial_normals(stream: Stream, n: int, exact: bool) -> np.ndarray:
-    """Draw `n` standard normal numbers one after the other: float64 (n,). A pair is made at a time; the cached one
-    comes first, and the odd one at the end is cached."""
+    """Draw `n` standard normal numbers one after the other: float64 (n,). Numbers are made in pairs; a cached one comes
+    first, and the second of the last pair is cached if `n` does not need it."""
     values = np.empty(n)
     filled = 0
     if n and stream.cached_normal is not None:
@@ -257,15 +257,15 @@ def serial_normals(stream: Stream, n: int, exact: bool) -> np.ndarray:
     return values
 
 
-_FEW = 512  # below this many numbers calling the C library one by one costs nothing worth saving
+_FEW = 512  # count, below which calling the C library for each number costs little
 
 
 def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> np.ndarray:
     """Apply `scalar` (a function of the math module, so the C library's) to every element of `x`.
 
     NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ from the C
-    library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds to fewer bits) and
-    where the scalar function refuses an argument that C answers with an infinity. Gives float64, the shape of `x`.
+    library in the last bit. It is used where that cannot matter (`exact` is false: the caller rounds to fewer bits),
+    and where the scalar function refuses an argument for which C returns an infinity. Gives float64, the shape of `x`.
 
     Args:
         x: float64, any shape.
@@ -280,8 +280,8 @@ def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> n
 
 
 def fused64(x: np.ndarray, factor: float, addend: float) -> np.ndarray:
-    """x * factor + addend with one rounding, as a fused multiply-add gives it. float64 in and out. The rounding error
-    of the product (Dekker 1971) and that of the sum (Knuth's two-sum) are added back at the end."""
+    """x * factor + addend with one rounding, like a fused multiply-add; float64 in and out. The rounding errors of the
+    product (Dekker 1971) and of the sum (Knuth's two-sum) are added at the end."""
     if factor == 1:
         return x + addend
     product = x * factor
@@ -301,7 +301,8 @@ def fused64(x: np.ndarray, factor: float, addend: float) -> np.ndarray:
 
 
 def fused32(x: np.ndarray, factor: float, addend: float) -> np.ndarray:
-    """x * factor + addend with one rounding to float32: in double, where the product of two float32 is exact.
+    """x * factor + addend, rounded once to float32: computed in double, where the product of two float32 numbers is
+    exact.
 
     Args:
         x: float32 or float64 holding float32 numbers.

@@ -1,4 +1,4 @@
-"""The random operators. A generator arrives as its `Stream`, or as None for that of the default generator."""
+"""The random operators. They receive a generator as its `Stream`, or None for the default generator's."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def multinomial(self, num_samples, replacement=False, generator=None):
 
 
 def _in_place(fill):
-    """Return the in-place operator of `fill`; it is called with all of PyTorch's arguments, the generator last."""
+    """Return the in-place operator of `fill`; it takes all of PyTorch's arguments, the generator last."""
 
     def kernel(self, *arguments):
         *parameters, generator = arguments
@@ -175,7 +175,7 @@ def random_to_(self, high, generator=None):
 
 
 def native_dropout(input, p, train):
-    """Return (input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
+    """Return (input * mask / (1 - p), mask) if `train` is true or None, else (input, all True)."""
     if not input.size:
         return input.copy(order="K"), np.empty_like(input)
     if train is False:
@@ -195,8 +195,8 @@ def native_dropout_backward(grad_output, mask, scale):
 
 
 def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
-    """Return self * slope, with slope 1 where self > 0, elsewhere drawn in training and else the mean of the bounds. In
-    training the slopes are written to `noise`."""
+    """Return self * slope. The slope is 1 where self > 0; elsewhere it is drawn in training and the mean of the bounds
+    otherwise. In training the slopes are written to `noise`."""
     if not training:
         return row_major(leaky_relu(self, (float(lower) + float(upper)) / 2))
     noise[...] = distributions.rrelu_noise(generator or default_stream, self, lower, upper)
@@ -204,7 +204,7 @@ def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """Return the vjp: by the noise in training, else by the mean slope where `self` (or the result) is not positive."""
+    """Return the vjp: with the noise in training, else with the mean slope where `self` (or the result) is <= 0."""
     if training and upper - lower > 1e-6:
         return grad_output * noise
     return leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2, self_is_result)

@@ -16,10 +16,10 @@ def draw_multinomial(stream: Stream, weights: np.ndarray, count: int, replacemen
     """Draw `count` indices from each row of weights.
 
     Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest quotients
-    win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16 and bfloat16. (There
-    PyTorch's choice is that of its partial sort.) With replacement a uniform number is looked up in the cumulated
-    distribution. Gives int64 (count,) or (rows, count). Raises RuntimeError for another dtype or rank, count < 1, more
-    draws than categories without replacement, a negative or non-finite weight, a row whose sum is not positive.
+    win (Efraimidis and Spirakis 2006), of equal ones the lower index (in float16 and bfloat16, PyTorch's choice depends
+    on its partial sort). With replacement a uniform number is looked up in the cumulative distribution. Returns int64
+    (count,) or (rows, count). Raises RuntimeError for another dtype or rank, count < 1, more draws than categories
+    without replacement, a negative or non-finite weight, a row whose sum is not positive.
 
     Args:
         weights: floating, (categories,) or (rows, categories), each row of positive sum.
@@ -84,9 +84,9 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
     """Return a Poisson number for every rate, in the order of the elements: `torch.poisson`.
 
     Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use transformed
-    rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to element, so that this is a
-    loop in Python: about a microsecond for each draw. Gives a new array of the shape and dtype of `rates`. Raises
-    RuntimeError for a negative or NaN rate, NotImplementedError for another dtype.
+    rejection with squeeze, PTRS (Hoermann 1993). The number of draws varies between elements, so this is a Python loop,
+    at about a microsecond per draw. Returns a new array of the shape and dtype of `rates`. Raises RuntimeError for a
+    negative or NaN rate, NotImplementedError for another dtype.
 
     Args:
         rates: floating, >= 0.
@@ -107,7 +107,7 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
 
 
 class _Uniforms:
-    """Doubles in [0, 1) one at a time, drawn from the stream in growing batches."""
+    """Uniform doubles in [0, 1), one at a time, drawn from the stream in growing batches."""
 
     __slots__ = ("_stream", "_mark", "_batch", "_used")
 
@@ -127,14 +127,14 @@ class _Uniforms:
         return self._batch[used]
 
     def give_back(self) -> None:
-        """Leave the stream where it would be had only the numbers handed out been drawn."""
+        """Rewind the stream to the state in which only the numbers handed out have been drawn."""
         if self._mark is not None:
             self._stream.rewind(self._mark)
             self._stream.words64(self._used)
 
 
 def _multiplied(uniforms: _Uniforms, rate: float) -> int:
-    """Return a Poisson number of a small rate: how many uniforms can be multiplied before exp(-rate) is reached."""
+    """Return a Poisson number of a small rate: how many uniforms are multiplied until the product is exp(-rate)."""
     if rate == 0:
         return 0
     limit, product, number = math.exp(-rate), uniforms.next(), 0
@@ -145,7 +145,7 @@ def _multiplied(uniforms: _Uniforms, rate: float) -> int:
 
 
 def _rejected(uniforms: _Uniforms, rate: float) -> float:
-    """Return a Poisson number of a large rate by PTRS; the constants are those of the paper."""
+    """Return a Poisson number of a large rate by PTRS, with the paper's constants."""
     log_rate = math.log(rate)
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
@@ -156,7 +156,7 @@ def _rejected(uniforms: _Uniforms, rate: float) -> float:
         v = uniforms.next()
         margin = 0.5 - abs(u)
         if margin == 0:
-            continue  # the paper's k is then minus infinity
+            continue  # k would be minus infinity
         k = math.floor((2 * a / margin + b) * u + rate + 0.43)
         if margin >= 0.07 and v <= squeeze:
             return k

@@ -1,51 +1,51 @@
 """The MT19937 stream of PyTorch's CPU generator (Matsumoto and Nishimura 1998), and filling arrays from it.
 
-NumPy's bit generator supplies the 32-bit words; this module adds what PyTorch keeps beside it: the 64-bit seed, one
-cached normal number, and the byte image that `get_state` and `set_state` exchange. `numpy.random` is imported when the
-first number is drawn, not before.
+NumPy's bit generator supplies the 32-bit words; this module adds PyTorch's other state: the 64-bit seed, one cached
+normal number, and the byte image of `get_state` and `set_state`. `numpy.random` is imported when the first number is
+drawn.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-import threading
 from collections.abc import Callable
 
 import numpy as np
 
+from ...memory.locks import new_lock, renewed
 from .._common.errors import type_name
 
 _WORDS = 624  # words of MT19937 state
-_FEW = 2048  # up to here the plain word call is cheaper than the typed one, which takes long to set up
+_FEW = 2048  # count, up to which single word calls are faster than a typed one, whose setup is slow
 _LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
 
-# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the
-# state words, each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is
-# valid); the cached float normal, which PyTorch keeps room for but never fills, and whether it is valid.
+# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the state words,
+# each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is valid); the cached float
+# normal, which PyTorch reserves but never fills, and whether it is valid.
 _HEAD = struct.Struct("<QiiQ")
 _TAIL = struct.Struct("<dddi4xf?3x")
 STATE_BYTES = _HEAD.size + 8 * _WORDS + _TAIL.size
 
 
 class Stream:
-    """MT19937 words with the state that PyTorch's transforms share.
+    """MT19937 words, and the state shared by PyTorch's transforms.
 
     Attributes:
         seed_value: the 64-bit seed last given; only its low 32 bits reach MT19937.
-        cached_normal: the second number of a Box-Muller pair not handed out yet (standard normal), or None.
-        lock: held by a kernel for as long as it draws, so that concurrent calls get whole sequences.
+        cached_normal: the pending second number of a Box-Muller pair (standard normal), or None.
+        lock: held by a kernel while it draws, so that concurrent calls get contiguous sequences.
     """
 
     __slots__ = ("seed_value", "cached_normal", "lock", "_bits", "_numbers", "_untouched")
 
     def __init__(self, seed: int):
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self._bits = self._numbers = None
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Start again from `seed` (0 <= seed < 2**64), with no cached normal."""
+        """Restart from `seed` (0 <= seed < 2**64), with no cached normal."""
         with self.lock:
             self.seed_value = seed
             self.cached_normal = None
@@ -54,12 +54,13 @@ class Stream:
                 self._numbers.seed(seed & 0xFFFFFFFF)
 
     def _source(self):
-        """Return the NumPy bit generator, made and seeded at its first use."""
+        """Return the NumPy bit generator, made and seeded on first use."""
         if self._bits is None:
             from numpy.random import MT19937, RandomState
 
             bits = MT19937(0)
-            self._numbers = RandomState(bits)  # works on `bits` itself: both advance together
+            renewed(bits.lock)
+            self._numbers = RandomState(bits)  # shares the state of `bits`
             self._numbers.seed(self.seed_value & 0xFFFFFFFF)
             self._bits = bits
         return self._bits
@@ -101,7 +102,7 @@ class Stream:
         return values
 
     def mark(self) -> tuple:
-        """Return a position to `rewind` to, for a caller that has to draw more than it will use."""
+        """Return a position for `rewind`, for a caller that draws more than it will use."""
         return self._source().state, self._untouched
 
     def rewind(self, mark: tuple) -> None:
@@ -124,7 +125,7 @@ class Stream:
         return np.frombuffer(image, np.uint8).copy()
 
     def from_bytes(self, image: np.ndarray) -> None:
-        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written. `image` is uint8 (5056,)."""
+        """Restore a state written by `to_bytes` or PyTorch's `get_rng_state`. `image` is uint8 (5056,)."""
         if image.size != STATE_BYTES:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
@@ -144,7 +145,7 @@ class Stream:
             self._untouched = following == 0 and left == 1
 
 
-# The stream of the default generator. It starts from the operating system's randomness.
+# The stream of the default generator, seeded with the operating system's randomness.
 default_stream = Stream(int.from_bytes(os.urandom(8), "little"))
 BLOCK = 32768  # numbers drawn at a time, so that temporaries stay in cache; a multiple of 16
 HALF = ("float16", "bfloat16")
@@ -166,14 +167,14 @@ def name_of(dtype: np.dtype) -> str:
 
 def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
     """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool). Arrays without
-    elements pass, as nothing is drawn for them; but not if `even_if_empty`."""
+    elements pass, as nothing is drawn for them, unless `even_if_empty`."""
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
     if kind not in kinds and (out.size or even_if_empty):
         raise NotImplementedError(f"\"{operation}\" not implemented for '{type_name(out.dtype)}'")
 
 
 def real_parts(out: np.ndarray) -> np.ndarray:
-    """Return a complex array as a real one with a last axis of 2 (a view); any other array as it is."""
+    """View a complex array as a real one with a last axis of 2; return any other array unchanged."""
     if out.dtype.kind != "c":
         return out
     real = out.real
@@ -188,20 +189,20 @@ def memory_axes(out: np.ndarray) -> list[int]:
 
 
 def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert `values` to float32 on their way to a half `dtype`, since C++ converts in two steps."""
+    """Convert `values` to float32 before a half `dtype`, since C++ converts in two steps."""
     if dtype.char in "eE" and values.dtype.char not in "?f":
         return values.astype(np.float32)
     return values
 
 
 def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Fill `out` in the order of its memory with what `draw(n)` gives, block by block, and return it. PyTorch does the
-    same: a transposed array receives the transposed numbers."""
+    """Fill `out` in memory order with the results of `draw(n)`, block by block, and return it. As in PyTorch, a
+    transposed array receives transposed numbers."""
     whole = out.flags.c_contiguous
     view = out if whole else out.transpose(memory_axes(out))
     whole = whole or view.flags.c_contiguous
     flat = view.reshape(-1) if whole else np.empty(view.size, view.dtype)
-    with np.errstate(over="ignore"):  # what a narrow dtype cannot hold becomes an infinity
+    with np.errstate(over="ignore"):  # narrow dtypes overflow to infinity
         for start in range(0, flat.size, BLOCK):
             stop = min(start + BLOCK, flat.size)
             flat[start:stop] = narrowed(draw(stop - start), flat.dtype)

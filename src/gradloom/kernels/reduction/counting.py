@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...types.dtype import c_name
 from .._common.dims import axes
-from .._common.errors import refuse
+from .._common.errors import check_sizes, not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half
 from .sums import add, reduce
 
 
 def all(self):
-    """Return whether all elements are true: a bool, or uint8 for uint8."""
+    """Return whether all elements are true: bool, or uint8 for uint8."""
     return _logic(np.logical_and, self, None, False)
 
 
@@ -23,12 +25,12 @@ def all_dim(self, dim, keepdim=False):
 
 
 def all_dims(self, dim=None, keepdim=False):
-    """Return whether all elements over dimensions are true; () is no dimension, None all of them."""
+    """Return whether all elements over dimensions are true; () stands for no dimension, None for all."""
     return _logic(np.logical_and, self, () if dim == () else axes(dim, self.ndim), keepdim)
 
 
 def any(self):
-    """Return whether some element is true: a bool, or uint8 for uint8."""
+    """Return whether some element is true: bool, or uint8 for uint8."""
     return _logic(np.logical_or, self, None, False)
 
 
@@ -38,7 +40,7 @@ def any_dim(self, dim, keepdim=False):
 
 
 def any_dims(self, dim=None, keepdim=False):
-    """Return whether some element over dimensions is true; () is no dimension, None all of them."""
+    """Return whether some element over dimensions is true; () stands for no dimension, None for all."""
     return _logic(np.logical_or, self, () if dim == () else axes(dim, self.ndim), keepdim)
 
 
@@ -51,16 +53,38 @@ def _logic(ufunc, array, axis, keepdim):
 
 
 def count_nonzero(self, dim=None):
-    """Return the number of elements that are not zero, over one or more dimensions, all for None or ()."""
+    """Count the nonzero elements over one or more dimensions, all for None or ()."""
     axis = axes(dim, self.ndim)
     if axis is None:
         return np.asarray(np.count_nonzero(self))
     return row_major(add(self if self.dtype.kind == "b" else self != 0, axis, np.int64))
 
 
+def hash_tensor(self, dim=(), keepdim=False, mode=0):
+    """Return the exclusive or of the elements' bits, as float64 or int64, over dimensions; () stands for all. `mode` 0
+    is the only one. The result is uint64."""
+    refuse("xor_sum_cpu", self, "c")
+    if self.dtype.kind == "u" and self.itemsize > 1:
+        raise not_implemented("xor_sum_cpu", self)
+    if mode:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    axis = axes(dim, self.ndim)
+    if not self.size:
+        if axis is None:
+            raise RuntimeError(
+                "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                "with the 'dim' argument."
+            )
+        for a in axis if isinstance(axis, tuple) else (axis,):
+            if not self.shape[a]:
+                raise IndexError(f"hash_tensor: Expected reduction dim {a} to have non-zero size.")
+    bits = self.astype(np.int64 if self.dtype.kind in "biu" else np.float64).view(np.uint64)
+    return row_major(np.asarray(np.bitwise_xor.reduce(bits, axis=axis, keepdims=keepdim)))
+
+
 def bincount(self, weights=None, minlength=0):
-    """Count the occurrences of each of 0, 1, 2 ..., or add up their weights. Gives int64; float32 for float32 weights,
-    else float64 with weights. At least `minlength` long."""
+    """Count the occurrences of each of 0, 1, 2 ..., or add up their weights. The result is int64; with weights float32
+    for float32 weights, else float64. It has at least `minlength` elements."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     refuse("bincount_cpu", self, "fcVb")
@@ -68,6 +92,7 @@ def bincount(self, weights=None, minlength=0):
         return np.zeros(minlength, np.int64)
     if self.ndim != 1 or self.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    check_sizes((int(self.max()) + 1,), 8)
     if weights is None:
         return np.bincount(self.astype(np.int64, copy=False), minlength=minlength).astype(np.int64, copy=False)
     if weights.shape != self.shape:
@@ -77,8 +102,8 @@ def bincount(self, weights=None, minlength=0):
 
 
 def histc(self, bins=100, min=0, max=0):
-    """Count the elements in each of `bins` equal bins between `min` and `max`; other elements are not counted. Equal
-    limits stand for the least and the greatest element. Gives (bins,) in the dtype of `self`."""
+    """Count the elements in each of `bins` equal bins between `min` and `max`; elements outside are not counted. Equal
+    limits stand for the least and the greatest element. Returns (bins,) in the dtype of `self`."""
     refuse("histogram_cpu", self, "iubc")
     _check_bins(bins)
     low, high = _limits(self, min, max, "torch.histc")
@@ -104,7 +129,7 @@ def _limits(array, low, high, name):
 
 
 def histogram(self, bins=100, range=None, weight=None, density=False):
-    """Return the weights of the elements in each of `bins` equal bins, and the edges of the bins. Gives (bins,) and
+    """Return the weights of the elements in each of `bins` equal bins, and the edges of the bins. Returns (bins,) and
     (bins + 1,) in the dtype of `self`.
 
     Args:
@@ -116,7 +141,7 @@ def histogram(self, bins=100, range=None, weight=None, density=False):
 
 
 def histogram_of_bins(self, bins, weight=None, density=False):
-    """Compute `histogram` with bins of given edges."""
+    """Compute `histogram` with bins of the given edges."""
     return _histogram(self, (bins,), weight, density)
 
 
@@ -169,12 +194,12 @@ def _edges(column, bins, limits, position):
 
 
 def histogramdd(self, bins, weight=None, density=False):
-    """Return the weights of the rows in each cell of a grid. Gives an array with as many dimensions as there are
-    columns, in the dtype of `self`.
+    """Return the weights of the rows in each cell of a grid. Returns an array with one dimension per column, in the
+    dtype of `self`.
 
     Args:
         self: (..., columns)
-        bins: for each column the edges of its bins, in the dtype of `self`.
+        bins: the bin edges of each column, in the dtype of `self`.
         weight: the shape of `self` without its last dimension.
     """
     refuse("histogramdd", self, "iubcV")
@@ -201,14 +226,17 @@ def histogramdd(self, bins, weight=None, density=False):
         )
     rows = self.reshape(-1, self.shape[-1])
     shape = tuple([max(len(e) - 1, 0) for e in bins])
+    if prod(shape) >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
+    check_sizes(shape, 8)
     inside = np.ones(len(rows), bool)
     places = []
     for column, edges in zip(rows.T, bins, strict=True):
-        inside &= (column >= edges[0]) & (column <= edges[-1])  # the last bin has both of its edges
+        inside &= (column >= edges[0]) & (column <= edges[-1])  # the last bin includes both of its edges
         places.append(np.minimum(np.searchsorted(edges, column, "right") - 1, len(edges) - 2))
     flat = np.ravel_multi_index([p[inside] for p in places], shape)
     weight = None if weight is None else weight.reshape(-1)[inside].astype(np.float64)
-    found = np.bincount(flat, weight, int(np.prod(shape))).reshape(shape)
+    found = np.bincount(flat, weight, prod(shape)).reshape(shape)
     if density:
         found = found / found.sum()
         for i, edges in enumerate(bins):

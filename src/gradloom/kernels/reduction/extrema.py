@@ -1,6 +1,6 @@
 """Greatest and least elements and where they are; medians, modes and the k-th element.
 
-NaN is greater than every number where things are ordered, and wins in `max` as well as in `min`, as in PyTorch.
+As in PyTorch, NaN is greater than every number in sorting, and is the result of both `max` and `min`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .._common.numbers import widen
 from .sums import reduce
 
 _NO_COMPLEX = "c"
+_SELECTED = 1 << 18  # elements in slices with ties, up to which kthvalue chooses among equals as PyTorch does
 
 
 def max(self):
@@ -44,7 +45,6 @@ def _extreme(ufunc, name, kernel, array, axis, keepdim):
 
 def aminmax(self, dim=None, keepdim=False):
     """Return the least and the greatest element, of all or along a dimension."""
-    refuse("aminmax_cpu", self, _NO_COMPLEX)
     axis = axes(dim, self.ndim)
     if not self.size:
         if dim is None:
@@ -53,6 +53,7 @@ def aminmax(self, dim=None, keepdim=False):
             )
         if not self.shape[axis]:
             raise IndexError(f"aminmax: Expected reduction dim {axis} to have non-zero size.")
+    refuse("aminmax_cpu", self, _NO_COMPLEX)
     return (np.asarray(reduce(np.minimum, self, axis, keepdim)), np.asarray(reduce(np.maximum, self, axis, keepdim)))
 
 
@@ -78,45 +79,91 @@ def _position(find, name, array, dim, keepdim):
 
 
 def _ordered(array):
-    """Convert bfloat16, which NumPy cannot compare and in which it does not know NaN, to float32."""
+    """Convert bfloat16 to float32, since NumPy can neither compare it nor recognise its NaN."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def max_dim(self, dim, keepdim=False):
     """Return the greatest element along a dimension, and the index of the first of them."""
-    refuse("max_cpu", self, _NO_COMPLEX)
     return _with_position(np.argmax, "max", self, dim, keepdim)
 
 
 def min_dim(self, dim, keepdim=False):
     """Return the least element along a dimension, and the index of the first of them."""
-    refuse("min_cpu", self, _NO_COMPLEX)
     return _with_position(np.argmin, "min", self, dim, keepdim)
 
 
 def _with_position(find, name, array, dim, keepdim):
     axis = axes(dim, array.ndim)
+    require_elements(name, array, axis)
+    if array.dtype.kind == "c":
+        raise RuntimeError(f"{name}(): does not support complex input")
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
-    require_elements(name, array, axis)
     found = np.asarray(find(_ordered(array), axis=axis, keepdims=True), np.int64)
     return taken(array, found, axis, keepdim)
 
 
 def taken(array, indices, axis, keepdim):
-    """Return (values, indices) where `indices` points into a dimension, which is dropped unless `keepdim`."""
+    """Return (values, indices) for `indices` along a dimension, which is dropped unless `keepdim`."""
     values = array[indices] if array.ndim == 1 else np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
 def kthvalue(self, k, dim=-1, keepdim=False):
-    """Return the k-th smallest element along a dimension (k counts from 1), and its index."""
+    """Return the k-th smallest element along a dimension (k counts from 1), and its index. See `_SELECTED` for ties."""
     axis = axes(dim, self.ndim)
     require_elements("kthvalue", self, axis)
     if not 1 <= k <= count(self, axis):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis or 0}")
+    if axis is None:
+        return self.copy(), np.zeros((), np.int64)
     refuse("kthvalue_cpu", self, "cb")
-    return _of_rank(self, k - 1, axis, keepdim)
+    found = np.take(np.argpartition(widen(self), k - 1, axis), [k - 1], axis)
+    rows, places = to_last(widen(self), axis), np.moveaxis(found, axis, -1)  # views
+    value = np.take_along_axis(rows, places, -1)
+    tied = np.add.reduce((rows == value) | (rows != rows) & (value != value), -1) > 1
+    if tied.any() and np.count_nonzero(tied) * rows.shape[-1] <= _SELECTED:
+        places[tied, 0] = [_selected(row, k - 1) for row in rows[tied].tolist()]
+    return taken(self, found, axis, keepdim)
+
+
+def _selected(row, rank):
+    """Return the index of the element of a rank that quickselect with the median of three as pivot ends with, which
+    decides among equal elements as in PyTorch. NaN is the greatest."""
+    order = list(range(len(row)))
+
+    def above(i, j):
+        x, y = row[order[i]], row[order[j]]
+        return x > y or (x != x and y == y)
+
+    def swap(i, j):
+        order[i], order[j] = order[j], order[i]
+
+    low, high = 0, len(row) - 1
+    while high > low + 1:
+        swap((low + high) // 2, low + 1)
+        for i, j in ((low + 1, high), (low, high), (low + 1, low)):
+            if above(i, j):
+                swap(i, j)
+        up, down = low + 1, high
+        while True:
+            up, down = up + 1, down - 1
+            while above(low, up):
+                up += 1
+            while above(down, low):
+                down -= 1
+            if down < up:
+                break
+            swap(up, down)
+        swap(low, down)
+        if down <= rank:
+            low = up
+        if down >= rank:
+            high = down - 1
+    if high == low + 1 and above(low, high):
+        swap(low, high)
+    return order[rank]
 
 
 def _of_rank(array, rank, axis, keepdim):
@@ -137,11 +184,12 @@ def nanmedian(self):
 
 
 def _median(array, ignore_nan):
+    if not array.size:  # NaN, converted as PyTorch's processors do
+        kind, itemsize = array.dtype.kind, array.dtype.itemsize
+        least = np.iinfo(array.dtype).min if kind == "i" and itemsize > 2 else 0 if kind in "iu" else np.nan
+        return np.asarray(least).astype(array.dtype)
     refuse("median_cpu", array, "cb")
     flat = widen(array.reshape(-1))
-    if not flat.size:
-        least = np.nan if array.dtype.kind in "fV" else np.iinfo(array.dtype).min
-        return np.asarray(least).astype(array.dtype)
     if flat.dtype.kind == "f":
         nan = np.isnan(flat)
         if nan.any():
@@ -185,24 +233,24 @@ def _for_median(array, dim):
 
 
 def _of_ranks(array, ordered, rank, axis, keepdim):
-    """Return the elements of a rank that may differ from slice to slice."""
+    """Return the elements of given ranks, which may differ between slices."""
     order = np.argsort(ordered, axis=axis, kind="stable")
     shape = (*array.shape[:axis], 1, *array.shape[axis + 1 :])
     return taken(array, np.take_along_axis(order, np.broadcast_to(rank, shape), axis), axis, keepdim)
 
 
 def mode(self, dim=-1, keepdim=False):
-    """Return the most frequent element along a dimension, the least of several, and the index of its last one."""
+    """Return the most frequent element along a dimension (the least of several), and its last index."""
     axis = axes(dim, self.ndim)
     require_elements("mode", self, axis)
-    refuse("mode_cpu", self, _NO_COMPLEX)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
+    refuse("mode_cpu", self, _NO_COMPLEX)
     rows = to_last(widen(self), axis)
     order = np.argsort(rows, axis=-1, kind="stable")
     ordered = np.take_along_axis(rows, order, -1)
     n = ordered.shape[-1]
-    # How many equal elements precede each one; a run's last element knows the length of its run.
+    # The number of equal elements before each one; at a run's last element, its length minus one.
     starts = np.ones(ordered.shape, bool)
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     first = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=-1)
@@ -213,8 +261,7 @@ def mode(self, dim=-1, keepdim=False):
 
 
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
-    """Return zeros of the shape `sizes`, with `grad` at the positions `indices` along `dim` that the reduction
-    selected.
+    """Return zeros of shape `sizes`, with `grad` at the positions `indices` along `dim` that the reduction selected.
 
     Args:
         grad, indices: the shape of a reduction over `dim`; without that dimension unless `keepdim`.

@@ -1,4 +1,4 @@
-"""Vector norms, which are real also of complex arrays, and distances."""
+"""Vector norms, which are real for complex arrays too, and distances."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from ...types.dtype import TYPE_OF, can_cast, scalar_type_name
 from .._common.dims import axes, cast, count
-from .._common.errors import type_name
+from .._common.errors import not_implemented, size_mismatch, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half
 from .sums import along, total
 
 
 def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
-    """Return (sum |x|**ord) ** (1 / ord) over dimensions, all for None or (): the number of elements that are not zero
-    for ord 0, the greatest and least magnitude for inf and -inf."""
+    """Return (sum |x|**ord) ** (1 / ord) over dimensions, all for None or (). `ord` 0 counts the nonzero elements; inf
+    and -inf give the greatest and least magnitude."""
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
@@ -37,8 +37,8 @@ def p_norm(x, p, axis, keepdim):
     """Return the norm of a floating or complex array over NumPy's `axis`, in its real dtype."""
     if p == 2:
         if axis is None and not keepdim and x.flags.forc:
-            flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F")
-            return np.sqrt(np.vdot(flat, flat).real)
+            flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F").view(x.real.dtype)
+            return np.sqrt(np.dot(flat, flat))
         squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
         return np.sqrt(along(squares, axis, keepdim))
     if p == 0:
@@ -88,14 +88,16 @@ def norm(self, p=2, dtype=None):
 
 
 def norm_dim(self, p, dim, keepdim=False, dtype=None):
-    """Return the vector norm over dimensions; `p` None is 2."""
+    """Return the vector norm over dimensions; `p` None stands for 2."""
     return vector_norm(self, 2 if p is None else p, dim, keepdim, dtype)
 
 
 def renorm(self, p, dim, maxnorm):
-    """Return each slice along `dim` whose p-norm exceeds `maxnorm`, scaled down to it."""
+    """Scale each slice along `dim` whose p-norm exceeds `maxnorm` down to it."""
     if p.__class__ is complex or p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm.__class__ is complex:
+        raise RuntimeError("renorm: maxnorm must be real-valued")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if self.ndim < 2:
@@ -107,17 +109,20 @@ def renorm(self, p, dim, maxnorm):
     return row_major(self * scale.astype(self.dtype, copy=False)).astype(self.dtype, copy=False)
 
 
-_MATMUL_FROM = 25  # rows, from which on PyTorch takes euclidean distances from a matrix product
+_MATMUL_FROM = 25  # rows, from which on PyTorch computes euclidean distances by a matrix product
 _BLOCK = 1 << 22  # elements of differences held at once
 
 
 def dist(self, other, p=2):
-    """Return the p-norm of the difference of two arrays, which may broadcast."""
+    """Return the p-norm of the difference of two arrays; shapes broadcast."""
     kind = self.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(
             f"norm(): input dtype should be either floating point or complex. Got {type_name(kind)} instead."
         )
+    text = size_mismatch((self.shape, other.shape))
+    if text:
+        raise RuntimeError(text)
     difference = self - other
     if is_half(kind):
         return p_norm(difference.astype(np.float32), p, None, False).astype(kind)
@@ -125,7 +130,7 @@ def dist(self, other, p=2):
 
 
 def cdist(x1, x2, p, compute_mode=None):
-    """Return the p-norm distance of each row of `x1` to each row of `x2`. Gives (..., P, R). Raises RuntimeError for
+    """Return the p-norm distance of each row of `x1` to each row of `x2`. Returns (..., P, R). Raises RuntimeError for
     integers and complex numbers.
 
     Args:
@@ -145,7 +150,29 @@ def cdist(x1, x2, p, compute_mode=None):
     step = max(1, _BLOCK // max(1, x2.size))
     for i in range(0, rows, step):
         difference = x1[..., i : i + step, None, :] - x2[..., None, :, :]
-        out[..., i : i + step, :] = p_norm(difference, p, difference.ndim - 1, False)
+        if p == inf:  # NaN is passed by, unlike in other norms
+            found = np.fmax.reduce(np.abs(difference), -1, initial=0)
+        else:
+            found = p_norm(difference, p, difference.ndim - 1, False)
+            if p == 0:
+                found[np.isnan(difference).any(-1)] = np.nan
+        out[..., i : i + step, :] = found
+    return out
+
+
+@np.errstate(all="ignore")
+def pdist(self, p):
+    """Return the p-norm distances of all pairs of rows i < j of a matrix, row by row; float32 and float64 only."""
+    if self.dtype.kind != "f" or self.dtype.itemsize < 4:
+        raise not_implemented("pdist", self)
+    rows = len(self)
+    out = np.zeros(rows * (rows - 1) // 2, self.dtype)
+    start = 0
+    for i in range(rows - 1 if self.shape[1] else 0):
+        difference = self[i + 1 :] - self[i]
+        stop = start + len(difference)
+        out[start:stop] = p_norm(difference, p, 1, False)
+        start = stop
     return out
 
 
@@ -156,7 +183,7 @@ def _floating(x1, x2):
 
 
 def euclidean(x1, x2):
-    """Return the distances of all rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, which rounding may make negative."""
+    """Return all distances between rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, clamped at zero."""
     _floating(x1, x2)
     squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
     squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))

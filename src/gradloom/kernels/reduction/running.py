@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...types.dtype import c_name
 from .._common.dims import axes, cast
 from .._common.errors import not_implemented, refuse
-from .._common.layout import row_major
+from .._common.layout import check_no_internal_overlap, row_major
 from .._common.numbers import is_half
 from .sums import sum_type
 
-_WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products are kept in, as in PyTorch
+_WIDER = {"f": np.float64, "F": np.complex128}  # accumulation dtypes, as in PyTorch
 
 
 def cumsum(self, dim, dtype=None):
@@ -23,16 +24,39 @@ def cumprod(self, dim, dtype=None):
     return _accumulate(np.multiply, self, dim, dtype, "cumprod_out_cpu")
 
 
+def cumsum_(self, dim, dtype=None):
+    """`cumsum` in place, in the array's own dtype; raises RuntimeError if another is asked for."""
+    _accumulate_in_place(np.add, self, dim, dtype, "cumsum_out_cpu")
+
+
+def cumprod_(self, dim, dtype=None):
+    """`cumprod` in place, in the array's own dtype; raises RuntimeError if another is asked for."""
+    _accumulate_in_place(np.multiply, self, dim, dtype, "cumprod_out_cpu")
+
+
+def _accumulate_in_place(ufunc, array, dim, dtype, name):
+    if dtype is not None and dtype != array.dtype:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {c_name(array.dtype)} and output tensor dtype {c_name(dtype)} "
+            "should match"
+        )
+    check_no_internal_overlap(array)
+    array[...] = _accumulate(ufunc, array, dim, array.dtype, name)
+
+
 def _accumulate(ufunc, array, dim, dtype, name):
     axis = axes(dim, array.ndim)
     kind = sum_type(array) if dtype is None else dtype
-    if kind.kind == "b":
+    if kind.kind == "b" and array.size and axis is not None:
         raise not_implemented(name, np.empty(0, kind))
     array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
     if axis is None:
         return array
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
-    return row_major(ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False))
+    found = ufunc.accumulate(array.astype(wide, copy=False), axis)
+    if ufunc is np.add and kind.kind in "fVc":
+        found += 0.0  # sums begin with 0, so that none is -0
+    return row_major(found.astype(kind, copy=False))
 
 
 def cummax(self, dim):
@@ -46,10 +70,12 @@ def cummin(self, dim):
 
 
 def _running(ufunc, name, array, dim):
+    if not array.size:
+        return array.copy(), np.zeros(array.shape, np.int64)
     axis = axes(dim, array.ndim)
-    refuse(name, array, "c")
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
+    refuse(name, array, "c")
     array = row_major(array)
     values = ufunc.accumulate(array, axis)
     new = array == values
@@ -58,24 +84,27 @@ def _running(ufunc, name, array, dim):
     shape = [1] * array.ndim
     shape[axis] = -1
     positions = np.arange(array.shape[axis]).reshape(shape)
-    return values, np.maximum.accumulate(np.where(new, positions, 0), axis)
+    indices = np.maximum.accumulate(np.where(new, positions, 0), axis)
+    if is_half(array.dtype):  # the last of 0 and -0, as in the wider types
+        values = np.take_along_axis(array, indices, axis)
+    return values, indices
 
 
 def logcumsumexp(self, dim):
     """Return running log(sum(exp(x))) along a dimension."""
-    refuse("logcumsumexp_out_cpu", self, "iub")
     axis = axes(dim, self.ndim)
+    refuse("logcumsumexp_out_cpu", self, "iub")
     if axis is None or not self.size:
         return self.copy()
     kind, self = self.dtype, row_major(self)
     if kind.kind == "c":
         return _complex_logcumsumexp(self, axis)
     x = self.astype(np.float32) if is_half(kind) else self
-    return np.logaddexp.accumulate(x, axis).astype(kind, copy=False)
+    return (np.logaddexp.accumulate(x, axis) + x.dtype.type(0)).astype(kind, copy=False)
 
 
 def _complex_logcumsumexp(x, axis):
-    """Add one element after the other: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
+    """Add one element at a time: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
     out = np.empty_like(x)
     source, target = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
     target[0] = total = source[0]

@@ -1,14 +1,14 @@
 """Sums, means, products and variances.
 
 Note [Sums]
-Sums of floating arrays are products with ones: BLAS is several times faster than NumPy's reductions, most of all where
-few elements lie next to each other, as in the last dimension of a (100000, 2) array. No number takes part in more than
-a few thousand additions one after the other: longer dimensions are added in blocks, and the blocks' sums in blocks
-again (Higham 1993, "The accuracy of floating point summation").
+Sums of floating arrays are products with ones: BLAS is several times faster than NumPy's reductions, most of all for
+short rows, such as those of a (100000, 2) array. To bound the rounding error, at most a few thousand numbers are added
+in sequence: longer dimensions are added in blocks, and the sums of blocks in blocks again (Higham 1993, "The accuracy
+of floating point summation").
 
 Note [Narrow reductions]
-`ufunc.reduce` runs one inner loop per row of the innermost dimension, whose start costs as much as a hundred elements.
-Where rows are short, `reduce` goes along the columns.
+`ufunc.reduce` runs one inner loop per row of the innermost dimension; starting it costs as much as a hundred elements.
+`reduce` works by columns if rows are short.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from builtins import sum as python_sum
 
 import numpy as np
 
-from .._common.dims import axes, cast, count, dropped
+from .._common.dims import axes, cast, count, dropped, to_last
 from .._common.errors import refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 
 add = np.add.reduce
-_BLOCK = 4096  # the longest sum of one product
-_FEW = 512  # elements, up to which one call of NumPy is as fast as anything
+_BLOCK = 4096  # elements summed by one product
+_FEW = 512  # elements, up to which one NumPy call is the fastest way
 _ONES: dict = {}  # char of a dtype -> _BLOCK ones; four at most
 
 
@@ -67,7 +67,7 @@ def along(array: np.ndarray, axis, keepdim: bool):
     shape, ndim = array.shape, array.ndim
     reduced = range(ndim) if axis is None else (axis,) if axis.__class__ is int else sorted(axis)
     found, end = array, ndim
-    while end:  # groups of neighbouring dimensions, the last one first
+    while end:  # groups of adjacent dimensions, the last group first
         start = end
         while start and (start - 1 in reduced) == (end - 1 in reduced):
             start -= 1
@@ -102,13 +102,13 @@ def _group(array: np.ndarray) -> np.ndarray:
         if whole < n:
             parts = np.concatenate((parts, (_ones(char, n - whole) @ array[:, whole:])[:, None]), 1)
         return _group(parts)
-    if outer > 64 and n * inner < 256:  # many small products: their number is what costs time
+    if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
     return _ones(char, n) @ array
 
 
 def _added(array, axis, keepdim):
-    """Add by NumPy, which is pairwise along the innermost dimension only: long other dimensions are cut to blocks."""
+    """Add by NumPy, which is pairwise along the innermost dimension only; other long ones are cut into blocks."""
     if axis.__class__ is int and array.shape[axis] > _BLOCK and array.dtype.char in "fF":
         moved = np.moveaxis(array, axis, 0)
         array = np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
@@ -124,9 +124,9 @@ def sum_type(array: np.ndarray) -> np.dtype:
 
 
 def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
-    """Return the sum in the dtype `kind`; halves are kept in float32 until the end."""
+    """Return the sum in the dtype `kind`; halves stay in float32 until the end."""
     if kind.kind == "b":
-        return np.logical_or.reduce(array, axis, None, None, keepdim)
+        return row_major(np.logical_or.reduce(array, axis, None, None, keepdim))
     half = is_half(kind)
     if array.dtype.kind in "iub" and kind.kind in "iu":
         return reduce(np.add, array if array.dtype == kind else array.astype(kind), axis, keepdim)
@@ -140,10 +140,10 @@ def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
     return found.astype(kind) if half else found
 
 
-_SEQUENTIAL = (np.add, np.multiply)  # one element after the other, also where all are in a row
+_SEQUENTIAL = (np.add, np.multiply)  # added in sequence within a row
 _NARROW = 8  # columns, up to which rows are reduced column by column
-_MANY = 256  # rows, from which on that is worth it
-_WIDTH = 4096  # elements of the rows that a narrow matrix is folded to
+_MANY = 256  # rows, from which on that pays
+_WIDTH = 4096  # elements per row after folding a narrow matrix
 
 
 def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
@@ -166,7 +166,7 @@ def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
 
 
 def _kept(ufunc, array):
-    """Return the dtype to reduce in: the array's own, where NumPy would widen small integers."""
+    """Return the dtype to reduce in: the array's own, although NumPy would widen small integers."""
     return array.dtype if ufunc in _SEQUENTIAL else None
 
 
@@ -179,7 +179,7 @@ def _columns(ufunc, array):
 
 
 def _folded(ufunc, matrix):
-    """Reduce the rows of a contiguous matrix to one, by way of rows that are as wide as several of them."""
+    """Reduce the rows of a contiguous matrix to one, in two steps: first as rows that hold several of them."""
     n, m = matrix.shape
     together = max(1, _WIDTH // m)
     whole = n // together * together
@@ -239,6 +239,7 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
 
 def nansum(self, dim=None, keepdim=False, dtype=None):
     """Return the sum over dimensions with NaN counted as zero."""
+    axes(dim, self.ndim)
     if self.dtype.kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs")
     if self.dtype.kind in "fV":
@@ -259,7 +260,7 @@ def prod_dim(self, dim, keepdim=False, dtype=None):
 def _prod(self, axis, keepdim, dtype):
     kind = sum_type(self) if dtype is None else dtype
     if kind.kind == "b":
-        return np.logical_and.reduce(self, axis, None, None, keepdim)
+        return row_major(np.logical_and.reduce(self, axis, None, None, keepdim))
     if self.dtype.kind not in "iub" or kind.kind not in "iu":
         self = cast(self, kind)
     if is_half(kind):
@@ -268,7 +269,7 @@ def _prod(self, axis, keepdim, dtype):
 
 
 def logsumexp(self, dim, keepdim=False):
-    """Return log(sum(exp(x))) over dimensions, shifted by the greatest real part so as not to overflow."""
+    """Return log(sum(exp(x))) over dimensions, shifted by the greatest real part to avoid overflow."""
     kind = self.dtype
     x = self.astype(np.float32) if is_half(kind) else self
     axis = axes(dim, x.ndim)
@@ -278,7 +279,7 @@ def logsumexp(self, dim, keepdim=False):
     else:
         top = np.maximum.reduce(real, axis, None, None, True)
         top = np.where(np.isinf(top), real.dtype.type(0), top)
-    if is_half(kind):  # each step is rounded, and sums are of float32
+    if is_half(kind):  # each step is rounded; sums are taken in float32
         top = top.astype(kind)
         terms = np.exp(self - top).astype(np.float32)
         found = np.log(along(terms, axis, True).astype(kind)) + top
@@ -317,6 +318,23 @@ def std_mean(self, dim=None, correction=None, keepdim=False):
     return _moments("std_mean", self, dim, correction, keepdim, "std_mean")
 
 
+def _infinite_mean(x, mean, axis, n):
+    """Return means as PyTorch updates them with one element after the other: an infinity that is not the last one gives
+    NaN. The parts of complex numbers are on their own."""
+    if x.dtype.kind == "c":
+        found = mean.copy()
+        for part, of_x in ((found.real, x.real), (found.imag, x.imag)):
+            part[...] = _infinite_mean(of_x, along(of_x, axis, True) / n, axis, n)
+        return found
+    rows = to_last(x, axis)
+    if not rows.shape[-1]:
+        return mean
+    before = np.isfinite(rows[..., :-1]).all(-1)
+    found = np.where(before, mean.reshape(before.shape), rows.dtype.type(np.nan))
+    last = rows[..., -1]
+    return np.where(before & ~np.isfinite(last), last, found).reshape(mean.shape)
+
+
 def _moments(name, array, dim, correction, keepdim, refusing):
     """Return (variance or standard deviation, mean). Raises RuntimeError for integers."""
     kind = array.dtype
@@ -333,7 +351,9 @@ def _moments(name, array, dim, correction, keepdim, refusing):
             stacklevel=5,
         )
     x = widen(array)
-    mean = along(x, axis, True) / (n or np.nan)
+    mean = np.asarray(along(x, axis, True) / (n or np.nan))
+    if not np.isfinite(mean).all():
+        mean = _infinite_mean(x, mean, axis, n)
     spread = x - mean
     if kind.kind == "c":
         squares = along(spread.real**2 + spread.imag**2, axis, True)

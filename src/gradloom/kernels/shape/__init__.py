@@ -1,1 +1,1 @@
-"""Shape kernels. Views share the memory of their input and never copy; everything else returns memory of its own."""
+"""Shape kernels. Views share the memory of their input and never copy; all others return new memory."""

@@ -1,4 +1,4 @@
-"""Copy arrays: to another dtype, layout or array; repeated, rolled, flipped, padded, or masked to a triangle."""
+"""Copy arrays: convert, repeat, roll, flip, pad, rearrange, or mask to a triangle."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import numpy as np
 
 from ...types.device import preserve_format
 from .._common.dims import wrap_dim, wrap_dims
-from .._common.errors import type_name
+from .._common.errors import check_sizes, type_name
 from .._common.layout import (
     check_no_internal_overlap,
     check_no_partial_overlap,
     in_format,
+    is_same_view,
     new_array,
     new_like,
     row_major,
     suggested_format,
 )
 from .._common.numbers import convertible
+from .views import diagonal_view
 
 
 def clone(self, memory_format=None):
-    """Copy an array, in the same order of strides unless a memory format is given."""
+    """Copy an array, in the same memory order unless a memory format is given."""
     if memory_format is None or memory_format is preserve_format:
         if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
             return self.copy("K")
@@ -35,20 +37,21 @@ def clone(self, memory_format=None):
 
 def to_copy(self, dtype=None, memory_format=None):
     """Copy an array to another dtype."""
+    source = self
     if dtype is not None and dtype is not self.dtype:
-        self = convertible(self, dtype)
+        source = convertible(self, dtype)
     if memory_format is None or memory_format is preserve_format:
         if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
-            return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
+            return source.astype(source.dtype if dtype is None else dtype, order="K", copy=True)
         out = new_like(self, dtype)
     else:
         out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
-    out[...] = self
+    out[...] = source
     return out
 
 
 def _is_plain(array):
-    """Return whether the strides are a new array's, also those of size-1 dimensions, which NumPy's copies ignore."""
+    """Return whether the strides are those of a new array, also for size-1 dimensions, which NumPy's copies ignore."""
     step = array.itemsize
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if stride != step:
@@ -62,6 +65,8 @@ def copy_(self, src):
     if src is self:
         return
     if 0 in self.strides:
+        if is_same_view(self, src):
+            return
         check_no_internal_overlap(self)
     if src.base is not None or self.base is not None:
         check_no_partial_overlap(self, src)
@@ -97,6 +102,7 @@ def repeat(self, repeats):
     sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
     if min(sizes, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    check_sizes(sizes, self.itemsize)
     return row_major(np.tile(self, repeats)) if repeats else self.copy()
 
 
@@ -110,6 +116,7 @@ def repeat_interleave(repeats, output_size=None):
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != repeats.sum():
         raise RuntimeError("allocated size does not match required size")
+    check_sizes((sum(repeats.tolist()),), repeats.itemsize)
     return np.repeat(np.arange(repeats.size, dtype=repeats.dtype), repeats)
 
 
@@ -117,6 +124,8 @@ def roll(self, shifts, dims=()):
     """Shift the elements cyclically along dimensions (along the flat array if none are given)."""
     if not shifts:
         raise RuntimeError("`shifts` required")
+    if not self.size and len(dims) == len(shifts) == 1:
+        return self.copy()
     array = self if not self.ndim or suggested_format(self) is not None else np.ascontiguousarray(self)
     if not dims and len(shifts) == 1:
         return np.roll(array, shifts[0])
@@ -129,7 +138,8 @@ def roll(self, shifts, dims=()):
 
 def flip(self, dims):
     """Reverse the order of the elements along dimensions."""
-    flipped = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
+    dims = wrap_dims(dims, self.ndim)
+    flipped = np.flip(self, dims if self.ndim else ())
     if self.flags.c_contiguous and 1 not in self.shape:
         return flipped.copy()
     out = new_like(self)
@@ -158,14 +168,19 @@ def tril(self, diagonal=0):
     """Set the elements above a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    return np.tril(np.ascontiguousarray(self), diagonal)
+    return np.tril(np.ascontiguousarray(self), _in_matrix(self, diagonal))
 
 
 def triu(self, diagonal=0):
     """Set the elements below a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    return np.triu(np.ascontiguousarray(self), diagonal)
+    return np.triu(np.ascontiguousarray(self), _in_matrix(self, diagonal))
+
+
+def _in_matrix(array, diagonal):
+    """Bring the number of a diagonal to the range where it makes a difference."""
+    return max(-array.shape[-2] - 1, min(diagonal, array.shape[-1]))
 
 
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):
@@ -179,14 +194,12 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     for d in sorted((first, second)):
         shape.insert(d, length)
     out = np.zeros(shape, self.dtype)
-    diagonal = out.diagonal(offset, first, second)
-    diagonal.flags.writeable = True
-    diagonal[...] = self
+    diagonal_view(out, offset, first, second)[...] = self
     return out
 
 
 def constant_pad_nd(self, pad, value=0):
-    """Pad with a number; `pad` has (before, after) for the last dimension, then the one before. Negative ones crop."""
+    """Pad with a number; `pad` has (before, after) for the last dimension, then the one before. Negatives crop."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * self.ndim:
@@ -246,7 +259,7 @@ def pixel_unshuffle(self, downscale_factor):
 
 
 def channel_shuffle(self, groups):
-    """Deal the channels (dimension 1) out: one of each group, then the next of each, and so on."""
+    """Interleave the groups of channels (dimension 1): the first of each group, then the second of each, and so on."""
     if self.ndim <= 2:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
     b, c, *rest = self.shape
@@ -259,7 +272,7 @@ def channel_shuffle(self, groups):
 
 
 def _fresh(rearranged, shape):
-    """Make a new contiguous array, also where the rearrangement happens to be a view."""
+    """Return a new contiguous array, even if the rearrangement is a view."""
     return np.array(rearranged, order="C").reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Join arrays; write one array into a part of another, or of zeros (the gradients of views)."""
+"""Join arrays; write one array into part of another, or into zeros (the gradients of views)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def cat(tensors, dim=0):
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
-    if all(a.dtype is first.dtype and a.flags.c_contiguous for a in tensors):
-        try:  # NumPy does all of it, unless something is unusual or wrong
+    # NumPy suffices, unless something is unusual or wrong. To NumPy the least C int means no axis.
+    if dim > -64 and all(a.dtype is first.dtype and a.flags.c_contiguous for a in tensors):
+        try:
             return np.concatenate(tensors, dim)
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     kept = []
     for i, a in enumerate(tensors):
@@ -27,8 +28,7 @@ def cat(tensors, dim=0):
         if a.shape != (0,):
             kept.append(a)
     dtype = common_dtype(tensors)
-    if not kept:
-        wrap_dim(dim, 1)
+    if not kept:  # then any `dim` will do
         return np.empty((0,), dtype)
     first = kept[0]
     dim = wrap_dim(dim, first.ndim)
@@ -40,7 +40,7 @@ def cat(tensors, dim=0):
 
 
 def _new_like_all(arrays, shape, dtype):
-    """Return a new array, with the channels last in memory if all the arrays have them so."""
+    """Return a new array, channels-last if all the arrays are."""
     order = suggested_format(arrays[0])
     return new_array(shape, dtype, order if all(suggested_format(a) is order for a in arrays) else None)
 
@@ -58,6 +58,35 @@ def _length(first, array, dim, tensors):
     return array.shape[dim]
 
 
+def chunk_cat(tensors, dim, num_chunks):
+    """Cut each array into `num_chunks` chunks along `dim`, padded with zeros to one size, and join the first chunks,
+    flattened from `dim` on, the second ones, and so on along a new dimension `dim`.
+
+    Shape:
+        output: (*sizes before `dim`, num_chunks, elements of a chunk of each array).
+    """
+    if not tensors:
+        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+    if num_chunks < 1:
+        raise RuntimeError("_chunk_cat expects positive num_chunks")
+    first = tensors[0]
+    dim = wrap_dim(dim, first.ndim)
+    rows = []
+    for a in tensors:
+        if not a.size:
+            raise RuntimeError("_chunk_cat expects non-empty tensor")
+        if a.dtype != first.dtype:
+            raise RuntimeError("_chunk_cat expects all input tensors with the same dtype")
+        if a.ndim <= dim:
+            raise RuntimeError("_chunk_cat expects dim < ndim for all tensors")
+        if a.shape[:dim] != first.shape[:dim]:
+            raise RuntimeError("_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors")
+        more = -a.shape[dim] % num_chunks
+        widths = [(0, more if d == dim else 0) for d in range(a.ndim)]
+        rows.append(np.pad(a, widths).reshape((*a.shape[:dim], num_chunks, -1)))
+    return np.concatenate(rows, -1)
+
+
 def stack(tensors, dim=0):
     """Join arrays of one shape along a new dimension, in their common dtype."""
     if not tensors:
@@ -71,7 +100,7 @@ def stack(tensors, dim=0):
             )
     dim = wrap_dim(dim, len(shape) + 1)
     stacked, dtype = (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
-    if dim < len(shape) and suggested_format(tensors[0]) is not None:  # laid out as `cat` does it
+    if dim < len(shape) and suggested_format(tensors[0]) is not None:  # with the layout of `cat`
         joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])
         out = _new_like_all(tensors, joined, dtype).reshape(stacked)
     else:
@@ -103,7 +132,7 @@ def block_diag(tensors):
 
 
 def common_dtype(arrays):
-    """Return the dtype that PyTorch's promotion gives several arrays; those with dimensions count before 0-dim ones."""
+    """Return the dtype to which PyTorch promotes several arrays; those with dimensions precede 0-dim ones."""
     first = arrays[0].dtype
     for a in arrays:
         if a.dtype is not first:
@@ -114,13 +143,15 @@ def common_dtype(arrays):
 def _promoted(of_arrays, of_numbers):
     from functools import reduce
 
-    from ...types.dtype import TYPE_OF, promote_types
+    from ...types.dtype import COMPLEX, FLOATING, TYPE_OF, promote_types
 
     high, low = ([TYPE_OF[d] for d in group] for group in (of_arrays, of_numbers))
     if not high or not low:
         return reduce(promote_types, high or low)
     found, number = reduce(promote_types, high), reduce(promote_types, low)
-    return promote_types(found, number) if number.category > found.category else found
+    if number.category <= found.category:
+        return found
+    return found.to_complex() if number.category == COMPLEX and found.category == FLOATING else number
 
 
 _every, _slice = slice(None), slice
@@ -178,7 +209,7 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 
 
 def _in_place_copy(self):
-    """Copy the whole memory, and return the view at self's place; where elements share memory, make a dense copy."""
+    """Copy the whole memory, and return the view at self's position; if elements share memory, make a dense copy."""
     if self.base is None or not self.size or type(self) is not np.ndarray:
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
@@ -200,7 +231,7 @@ def _replaced(out, part, src):
 
 
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
-    """Return a copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
+    """Return a copy of `self`, with the rest of its memory, and `src` written to a strided view of that."""
     from ...memory.ownership import offset_in_elements, strided_view
 
     out = _in_place_copy(self)

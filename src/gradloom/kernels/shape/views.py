@@ -1,4 +1,4 @@
-"""Views: the same memory with another shape, other strides or another start, and the parts of one dimension."""
+"""Views: another shape, other strides or another offset of the same memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import numpy as np
 from ...memory.ownership import offset_in_elements, strided_view
 from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
-from .._common.errors import type_name
+from .._common.errors import check_count, type_name
 
 _every, _slice = slice(None), slice
+_SMALL = frozenset(range(-64, 64))  # NumPy has no more dimensions
 
 
 def reshape_view(array, shape):
@@ -18,7 +19,7 @@ def reshape_view(array, shape):
 
 
 def _reshape_view_of_2_0(array, shape):
-    """Do what `reshape_view` does with NumPy 2.0, whose reshape always copies where it must."""
+    """Emulate `reshape_view` on NumPy 2.0, whose reshape always copies where it must."""
     seen = array.view()
     try:
         seen.shape = shape
@@ -34,7 +35,7 @@ if np.lib.NumpyVersion(np.__version__) < "2.1.0":
 def view(self, size):
     """Return a view of another shape; one size may be -1."""
     try:
-        if self.flags.c_contiguous:  # which every shape is a view of
+        if self.flags.c_contiguous:  # contiguous: every shape is a view
             found = self.reshape(size)
             if found.shape == size:  # no size is -1
                 return found
@@ -51,7 +52,7 @@ def view(self, size):
 
 
 def reshape_alias(self, size, stride):
-    """Return a view of another shape; the strides are those that `view` finds."""
+    """Return a view of another shape, with the strides that `view` finds."""
     return view(self, size)
 
 
@@ -72,7 +73,9 @@ def view_dtype(self, dtype):
             f"self.size(-1) must be divisible by {ratio} to view {names} (different element sizes), but "
             f"got {self.shape[-1]}"
         )
-    if strides[-1] != 1 and self.shape[-1] > 1:
+    if not self.size:  # its strides are NumPy's, which are zeros
+        return self.reshape(-1).view(dtype).reshape(*self.shape[:-1], self.shape[-1] * self.itemsize // dtype.itemsize)
+    if strides[-1] != 1:
         raise RuntimeError(
             f"self.stride(-1) must be 1 to view {names} (different element sizes), but got {strides[-1]}"
         )
@@ -121,21 +124,19 @@ def expand(self, size, implicit=False):
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {d}"
             )
         else:
-            stride = step if n == 1 and old_shape else 0  # NumPy would have 0 for both
+            stride = step if n == 1 and old_shape else 0  # NumPy's would be 0 in both cases
         shape.append(n)
         strides.append(stride)
         step = stride * n
     shape.reverse()
     strides.reverse()
-    if not self.size:
-        return np.broadcast_to(self, shape)
-    if self.dtype.kind != "V" and type(self) is np.ndarray:
+    if self.size and self.dtype.kind != "V" and type(self) is np.ndarray:
         flags = self.flags
         if flags.c_contiguous:
             return np.ndarray(shape, self.dtype, self, 0, strides)
         if flags.f_contiguous:
             return np.ndarray(shape, self.dtype, self.T, 0, strides)
-    if 1 in shape[:lead]:
+    if 1 in shape and self.size:
         return _restrided(self, shape, strides)
     out = np.broadcast_to(self, shape)
     if self.flags.writeable:
@@ -151,10 +152,11 @@ def permute(self, dims):
             f"desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to "
             f"len(dims) = {len(dims)}"
         )
-    try:
-        return self.transpose(dims)
-    except ValueError:
-        pass
+    if _SMALL.issuperset(dims):  # NumPy cuts others to 32 bits
+        try:
+            return self.transpose(dims)
+        except ValueError:
+            pass
     for d in dims:
         wrap_dim(d, self.ndim)
     raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -211,7 +213,7 @@ def unsqueeze(self, dim):
     shape = self.shape
     if self.flags.c_contiguous:
         return self.reshape((*shape[:dim], 1, *shape[dim:]))
-    if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the stride before it
+    if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the last stride
         return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
     return reshape_view(self, (*shape[:dim], 1, *shape[dim:]))
 
@@ -257,9 +259,9 @@ def unfold(self, dimension, size, step):
     """Return a view of all windows of `size` indices of a dimension, `step` apart, as a new last dimension."""
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
+    dim = wrap_dim(dimension, self.ndim)
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    dim = wrap_dim(dimension, self.ndim)
     length, stride = (self.shape[dim], self.strides[dim]) if self.ndim else (1, self.itemsize)
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
@@ -271,23 +273,31 @@ def unfold(self, dimension, size, step):
 
 
 def diagonal(self, offset=0, dim1=0, dim2=1):
-    """Return a view of a diagonal of two dimensions, which comes last."""
+    """Return a view in which a diagonal of two dimensions is the last dimension."""
     ndim = self.ndim
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    out = self.diagonal(offset, first, second)
-    if self.flags.writeable:
+    return diagonal_view(self, offset, first, second)
+
+
+def diagonal_view(array, offset, first, second):
+    """Return a view of a diagonal, writable if the array is; `first` and `second` are counted from the front."""
+    # beyond these offsets it is empty; NumPy would cut the offset to 32 bits
+    out = array.diagonal(max(-array.shape[first], min(offset, array.shape[second])), first, second)
+    if array.flags.writeable:
         out.flags.writeable = True
     return out
 
 
 def unbind(self, dim=0):
-    """Return a view of each index of one dimension."""
+    """Return a tuple of views, one for each index of a dimension."""
     if not self.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     lead = (_every,) * wrap_dim(dim, self.ndim)
-    return [self[(*lead, i, ...)] for i in range(self.shape[len(lead)])]
+    count = self.shape[len(lead)]
+    check_count(count, self)
+    return [self[(*lead, i, ...)] for i in range(count)]
 
 
 def split(self, split_size, dim=0):
@@ -302,6 +312,7 @@ def split(self, split_size, dim=0):
         if total:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
         return [self[...]]
+    check_count(total // split_size, self)
     return [self[(*lead, _slice(i, i + split_size))] for i in range(0, max(total, 1), split_size)]
 
 
@@ -328,8 +339,8 @@ def split_with_sizes(self, split_sizes, dim=0):
     return parts
 
 
-# The memory is shared all the same; it is autograd that does not hear of it, and counts versions of each part apart.
-# What has a conjugate or negative bit is resolved.
+# Unlike PyTorch's name suggests, these return views as well; only autograd treats them as separate tensors, each with
+# its own version counter. Conjugate and negative bits are resolved.
 def unsafe_split(self, split_size, dim=0):
     """Split like `split`, into copies."""
     return split(np.asarray(self), split_size, dim)

@@ -117,7 +117,7 @@ def embedding_bag(
             raise ValueError("offsets has to be a 1D Tensor")
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
-    if mode not in _MODES:
+    if mode not in tuple(_MODES):  # a list has no hash
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError("max mode does not support scaling the gradient by the frequency, nor sparse weights")

@@ -26,7 +26,7 @@ def _reduced(loss, reduction):
     return loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _same_shape(input, target):
+def _same_shape(input, target, stacklevel=3):
     """Broadcast both against each other, with a warning for different shapes."""
     if target.shape == input.shape:
         return input, target
@@ -34,7 +34,7 @@ def _same_shape(input, target):
         f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
         "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same "
         "size.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
     return gl.broadcast_tensors(input, target)
 
@@ -45,9 +45,12 @@ def _weighted(loss, weight):
     return loss * weight
 
 
-def _weighted_mean(loss, weight, reduction):
-    """Reduce a weighted loss; the mean is relative to the sum of the weights."""
-    weighted = _weighted(loss, weight)
+def _of_difference(loss, input, target, weight, reduction):
+    """Compute and reduce a loss of the difference; with a weight, the mean is relative to the sum of the weights."""
+    input, target = _same_shape(input, target, stacklevel=4)
+    if weight is None:
+        return loss(input, target, get_enum(reduction))
+    weighted = _weighted(loss(input, target, 0), weight)
     return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
 
 
@@ -180,11 +183,7 @@ def mse_loss(
     Raises:
         ValueError: for a weight of another shape.
     """
-    reduction = named(reduction, size_average, reduce)
-    input, target = _same_shape(input, target)
-    if weight is None:
-        return ops.mse_loss(input, target, get_enum(reduction))
-    return _weighted_mean(ops.mse_loss(input, target, 0), weight, reduction)
+    return _of_difference(ops.mse_loss, input, target, weight, named(reduction, size_average, reduce))
 
 
 @pointwise_loss
@@ -204,11 +203,7 @@ def l1_loss(
     Raises:
         ValueError: for a weight of another shape.
     """
-    reduction = named(reduction, size_average, reduce)
-    input, target = _same_shape(input, target)
-    if weight is None:
-        return ops.l1_loss(input, target, get_enum(reduction))
-    return _weighted_mean(ops.l1_loss(input, target, 0), weight, reduction)
+    return _of_difference(ops.l1_loss, input, target, weight, named(reduction, size_average, reduce))
 
 
 @pointwise_loss

@@ -8,8 +8,8 @@ class MissingOperator(NotImplementedError, AttributeError):
 
 
 def __getattr__(name):
-    # Found once per name: the result becomes an attribute of this module. Whoever looks through all modules, as pickle
-    # does for a lambda, asks for other names, too.
+    # Each operator becomes an attribute of this module on first use. Programs that look through all modules, as pickle
+    # does for a lambda, ask for other names, too.
     try:
         found = globals()[name] = getattr(_operators, name)
     except AttributeError:

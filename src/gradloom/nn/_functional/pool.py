@@ -204,7 +204,8 @@ _ADAPTIVE = """
 
     Args:
         input: (N, C, {in}) or (C, {in}), floating.
-        output_size: spatial sizes of the output, an int or one per spatial dimension; None keeps the input's size.
+        output_size: spatial sizes of the output, an int or one per spatial dimension,
+            each of which may be None to keep the input's size.
 """
 _ADAPTIVE_MAX = f"""{{n}}d adaptive max pooling: the maxima of windows that divide the input evenly.{_ADAPTIVE}\
         return_indices: also return the indices of the maxima, for `MaxUnpool{{n}}d`.
@@ -221,11 +222,15 @@ _ADAPTIVE_AVG = f"""{{n}}d adaptive average pooling: the means of windows that d
     """
 
 
-def _output_size(input, output_size, count):
+def _output_size(name, input, output_size, count):
     """Replace None in `output_size` by the input's sizes; a single number stands for all dimensions."""
     wanted = _repeated(output_size, count)
     if isinstance(output_size, (tuple, list)) and input.dim() <= len(wanted):
         raise ValueError(f"Input dimension should be at least {len(wanted) + 1}")
+    if output_size is None:
+        raise TypeError(f"{name}(): argument 'output_size' (position 2) must be tuple of ints, not NoneType")
+    if len(wanted) != count:
+        raise RuntimeError(f"{name}: output_size must be {count}")
     if None not in wanted:
         return output_size
     return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True))
@@ -238,7 +243,7 @@ def _adaptive_max_pool(dims):
     def adaptive_max_pool(
         input: Tensor, output_size: int | None | Sequence[int | None], return_indices: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        both = getattr(ops, name)(input, output_size if dims == 1 else _output_size(input, output_size, dims))
+        both = getattr(ops, name)(input, output_size if dims == 1 else _output_size(name, input, output_size, dims))
         return both if return_indices else both[0]
 
     return adaptive_max_pool
@@ -264,12 +269,12 @@ adaptive_max_pool3d_with_indices: _AdaptiveMaxPoolWithIndices = _adaptive_max_po
 
 @spatial(2, _ADAPTIVE_AVG)
 def adaptive_avg_pool2d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    return ops.adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
+    return ops.adaptive_avg_pool2d(input, _output_size("adaptive_avg_pool2d", input, output_size, 2))
 
 
 @spatial(3, _ADAPTIVE_AVG)
 def adaptive_avg_pool3d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
+    return ops.adaptive_avg_pool3d(input, _output_size("adaptive_avg_pool3d", input, output_size, 3))
 
 
 _LP_POOL = """{n}d power-average pooling: (sum of x ** norm_type over each window) ** (1 / norm_type).
@@ -291,7 +296,7 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
     kernel = _repeated(kernel_size, dims)
     stride = kernel if stride is None else _repeated(stride, dims)
     mean = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
-    # relu passes no gradient where a window's sum is 0, where the root has no derivative.
+    # relu stops the gradient where a window's sum is 0, where the root has no derivative.
     return (mean.sign() * mean.abs().relu()).mul(math.prod(kernel)).pow(1.0 / norm_type)
 
 
@@ -423,11 +428,8 @@ _UNPOOL = """Partial inverse of {n}d max pooling: put the maxima back in place, 
 
 def _unpool_size(input, kernel, stride, padding, output_size):
     """Return the spatial sizes of an unpooled result: the smallest that fit, or the given ones if possible."""
-    dims = len(kernel)
-    default = [
-        (size - 1) * step + window - 2 * pad
-        for size, step, window, pad in zip(input.shape[-dims:], stride, kernel, padding, strict=True)
-    ]
+    dims, shape = len(kernel), input.shape
+    default = [(shape[d - dims] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(dims)]
     if output_size is None:
         return default
     if len(output_size) == dims + 2:
@@ -437,7 +439,7 @@ def _unpool_size(input, kernel, stride, padding, output_size):
             f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a "
             f"length of '{len(output_size)}'"
         )
-    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=True)):
+    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=False)):
         if not usual - step < asked < usual + step:
             raise ValueError(
                 f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"

@@ -60,6 +60,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         ValueError: for p outside [0, 1].
         RuntimeError: for an input with another number of dimensions.
     """
+    _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input.")
     return _channels(input, p, training, inplace, 1, "dropout1d")

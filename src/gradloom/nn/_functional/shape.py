@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import TYPE_CHECKING
 
+from gradloom.dispatch.overloads import overloaded_function, overrides
 from gradloom.nn._functional import operators as ops
 
 if TYPE_CHECKING:
@@ -31,7 +31,24 @@ def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None
         RuntimeError: for an odd number of paddings, too many, or a value in another mode.
         NotImplementedError: for another mode, or a number of dimensions that the mode does not support.
     """
+    try:
+        return _pad(input, pad, mode, value)
+    except (AttributeError, TypeError, RuntimeError):  # an argument of a wrong type comes first
+        if not overrides(type(input)):
+            _check_pad(input, pad, mode, value)
+        raise
+
+
+# Raises TypeError unless the arguments have the types that `pad` takes.
+_check_pad = overloaded_function(
+    "pad", (((("input", "Tensor"), ("pad", "int[]"), ("mode", "str"), ("value", "float?")), lambda *arguments: None),)
+)
+
+
+def _pad(input, pad, mode, value):
     dims, count = input.dim(), len(pad)
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if count % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if count > 2 * dims:
@@ -43,22 +60,35 @@ def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None
         return ops.constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if mode == "circular":
-        return ops._pad_circular(input, pad)
     spatial = count // 2
     if spatial not in (1, 2, 3) or dims not in (spatial + 1, spatial + 2):
         raise NotImplementedError(
-            f"Padding size {count} is not supported for {dims}D input tensor: other than constant padding "
-            "takes two numbers for each of the last one to three dimensions, and one or two dimensions "
-            "before them"
+            f"Padding size {count} is not supported for {dims}D input tensor.\n"
+            "Supported combinations for non-constant padding:\n"
+            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
+    if mode == "circular":
+        return ops._pad_circular(input, pad)
     return getattr(ops, f"{'reflection' if mode == 'reflect' else 'replication'}_pad{spatial}d")(input, pad)
 
 
-def _pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
+def _pairs(operator, **values):
+    """Return a pair for each of an operator's arguments, from its second on; a single int stands for both."""
+    found = []
+    for position, (name, value) in enumerate(values.items(), 2):
+        if not isinstance(value, (tuple, list)):
+            if not hasattr(value, "__index__"):
+                raise TypeError(
+                    f"{operator}(): argument '{name}' (position {position}) must be tuple of ints, "
+                    f"but found element of type {type(value).__name__} at pos 0"
+                )
+            value = (value, value)
+        if len(value) != 2:
+            raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
+        found.append(tuple(value))
+    return found
 
 
 def unfold(
@@ -80,7 +110,8 @@ def unfold(
     Shape:
         output: (N, C * product of kernel_size, blocks) or without N.
     """
-    return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
+    pairs = _pairs("im2col", kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    return ops.im2col(input, *pairs)
 
 
 def fold(
@@ -104,8 +135,10 @@ def fold(
     Shape:
         output: (N, C, H, W) or (C, H, W).
     """
-    sizes = (output_size, kernel_size, dilation, padding, stride)
-    return ops.col2im(input, *map(_pair, sizes))
+    pairs = _pairs(
+        "col2im", output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
+    return ops.col2im(input, *pairs)
 
 
 _MODES_BY_DIM = {
@@ -115,6 +148,7 @@ _MODES_BY_DIM = {
         "nearest-exact": "_upsample_nearest_exact2d",
         "bilinear": "upsample_bilinear2d",
         "bicubic": "upsample_bicubic2d",
+        "lanczos": "upsample_lanczos2d",
     },
     5: {
         "nearest": "upsample_nearest3d",
@@ -122,7 +156,7 @@ _MODES_BY_DIM = {
         "trilinear": "upsample_trilinear3d",
     },
 }
-_ALIGNABLE = ("linear", "bilinear", "bicubic", "trilinear")
+_RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5}
 
 
 def interpolate(
@@ -140,10 +174,11 @@ def interpolate(
         input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
         size: spatial sizes of the output, an int or one per dimension; this or `scale_factor`.
         scale_factor: factor of the spatial sizes, a number or one per dimension.
-        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area".
+        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic", "lanczos" (4-d),
+            "trilinear" (5-d) or "area".
         align_corners: for the linear and cubic modes: keep the centres of the corner elements in place.
         recompute_scale_factor: use the factor that the rounded output size implies.
-        antialias: smooth before reducing; for "bilinear" and "bicubic".
+        antialias: smooth before reducing; for "bilinear" and "bicubic", and necessary for "lanczos".
 
     Shape:
         output: (N, C, *size), or with each spatial size S as floor(S * scale_factor).
@@ -165,51 +200,58 @@ def interpolate(
     if (size is None) == (scale_factor is None):
         both = "only one of size or scale_factor should be defined"
         raise ValueError(both if size is not None else "either size or scale_factor should be defined")
-    sizes, scales = _sizes_and_scales(input, size, scale_factor, spatial)
-    if recompute_scale_factor and size is not None:
+    size, scales = _per_dimension(input, size, scale_factor, spatial)
+    if recompute_scale_factor and scales is None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    if mode == "area":
-        return _area(input, sizes, spatial)
-    if recompute_scale_factor or scale_factor is None:
-        scales = [None] * spatial
-    name = _MODES_BY_DIM.get(input.dim(), {}).get(mode)
-    if name is None:
-        raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: "
-            f"nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+    if scales is not None and (recompute_scale_factor or mode == "area"):
+        size, scales = [int(n * scale) for n, scale in zip(input.shape[2:], scales, strict=True)], None
+    if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or input.dim() != 4):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
-    if antialias:
-        if mode not in ("bilinear", "bicubic") or input.dim() != 4:
-            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
-        name = f"_{name}_aa"
-    resample = getattr(ops, name)
-    if mode in _ALIGNABLE:
-        return resample(input, sizes, align_corners, *scales)
-    return resample(input, sizes, *scales)
+    if mode == "area" and spatial in (1, 2, 3):
+        return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, size)
+    name = _operator(input.dim(), mode, align_corners, antialias)
+    options = (scales,) if align_corners is None else (align_corners, scales)
+    return getattr(ops, name)(input, size, *options)
 
 
-def _sizes_and_scales(input, size, scale_factor, spatial):
-    """Return the output's spatial sizes, and the scale of each dimension (None unless scales are given)."""
-    given = size if size is not None else scale_factor
-    if isinstance(given, (tuple, list)):
-        if len(given) != spatial:
-            raise ValueError(
-                "Input and output must have the same number of spatial dimensions, but got input with "
-                f"spatial dimensions of {list(input.shape[2:])} and "
-                f"{'output size' if size is not None else 'scale factors'} of {list(given)}."
-            )
-        given = list(given)
-    else:
+def _operator(dims, mode, align_corners, antialias):
+    """Return the name of the operator for an input of `dims` dimensions."""
+    name = _MODES_BY_DIM.get(dims, {}).get(mode)
+    if mode == "lanczos" and name:
+        if align_corners:
+            raise ValueError("Lanczos mode does not support align_corners=True")
+        if not antialias:
+            raise ValueError("Lanczos mode requires antialias=True")
+    if name is None:
+        if mode in _RANKS and dims in (3, 4, 5):
+            raise NotImplementedError(f"Got {dims}D input, but {mode} mode needs {_RANKS[mode]}D input")
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {dims}D) for the modes: "
+            f"nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
+        )
+    return f"_{name}_aa" if antialias else name
+
+
+def _per_dimension(input, size, scale_factor, spatial):
+    """Return the spatial sizes of the output, and the scales, each as a sequence; one of them is None."""
+    given, name = (size, "output") if scale_factor is None else (scale_factor, "scale_factor")
+    if not isinstance(given, (tuple, list)):
         given = [given] * spatial
-    if size is not None:
-        return given, [None] * spatial
-    return [math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given, strict=True)], given
-
-
-def _area(input, sizes, spatial):
-    if spatial not in (1, 2, 3):
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)")
-    return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, sizes)
+    elif len(given) != spatial:
+        of, format, letters = ("size of", "output size", "o") if name == "output" else ("of shape", name, "s")
+        raise ValueError(
+            f"Input and {name} must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(input.shape[2:])} and {name} {of} {given}. Please provide input tensor in (N, C, d1, d2, "
+            f"...,dK) format and {format} in ({letters}1, {letters}2, ...,{letters}K) format."
+        )
+    elif name == "output" and not all(hasattr(n, "__index__") for n in given):
+        raise TypeError(
+            "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+            f"with types {[type(n) for n in given]}"
+        )
+    return (given, None) if name == "output" else (None, given)
 
 
 def upsample(

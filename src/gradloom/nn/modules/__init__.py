@@ -17,11 +17,13 @@ from gradloom.nn.modules.normalization import *  # noqa: F403
 from gradloom.nn.modules.padding import *  # noqa: F403
 from gradloom.nn.modules.pooling import *  # noqa: F403
 from gradloom.nn.modules.resampling import *  # noqa: F403
+from gradloom.nn.modules.rnn import *  # noqa: F403
 from gradloom.nn.modules.sparse import *  # noqa: F403
+from gradloom.nn.modules.transformer import *  # noqa: F403
 
-if not TYPE_CHECKING:  # type checkers read the families' lists, but no expressions
+if not TYPE_CHECKING:  # type checkers read the families' lists of names, but not an expression that joins them
     _FAMILIES = """
     activation batchnorm container conv distance dropout flatten lazy linear loss normalization padding pooling
-    resampling sparse
+    resampling rnn sparse transformer
     """.split()
     __all__ = sorted(["Module", *(name for family in _FAMILIES for name in globals()[family].__all__)])  # noqa: PLE0605

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     _Result = TypeVar("_Result", covariant=True)
 
     class _HasForward(Protocol[_Arguments, _Result]):
-        """A module, for the type of calling it: that of its `forward`."""
+        """A module with a `forward`; gives the call of a module its type."""
 
         def forward(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result: ...
 
@@ -236,7 +236,7 @@ def _call_with_hooks(module, args, kwargs):
     try:
         return _hooked_forward(module, progress)
     except Exception:
-        # The hooks that asked to run in any case and have not; the error goes on to the caller afterwards.
+        # Hooks with always_call that have not run yet; the error propagates to the caller afterwards.
         for hooks, always, with_kwargs in _forward_hook_tables(module):
             for number, hook in hooks.items():
                 if number in always and number not in progress.called:
@@ -350,7 +350,7 @@ def _attach_partial_hooks(module, hooks, args, result):
 
 
 def _partial_hook_trouble(args, result, node):
-    """Describe what a deprecated hook misses here; None if it sees all that a full hook would."""
+    """Describe which part of its gradients a deprecated hook does not receive; None if it receives all."""
     outputs = (result,) if isinstance(result, gl.Tensor) else result
     if not (isinstance(outputs, tuple) and all(isinstance(item, gl.Tensor) for item in outputs)):
         return "non-full backward hooks on a Module that does not return a Tensor or a tuple of Tensors"

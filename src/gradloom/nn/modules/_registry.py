@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.core.tensor import Tensor
+from gradloom.functional import typename
 from gradloom.nn.modules import _calling
 from gradloom.nn.parameter import Buffer, Parameter
 
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gradloom.nn.modules.module import Module
-
-
-def typename(value: object) -> str:
-    """Return the name of a value's type for messages: a class's qualified name, a tensor's tensor type."""
-    if isinstance(value, Tensor) and not isinstance(value, type):
-        return value.type()
-    kind = value if isinstance(value, type) else type(value)
-    module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__builtin__", None, "") else f"{module}.{kind.__qualname__}"
 
 
 class Registry:
@@ -170,7 +162,7 @@ class Registry:
         return owner, name, getattr(owner, name)
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only when the ordinary look-up failed, so a part of that name is the only possibility left.
+        # Reached only if the ordinary look-up failed, so only a part of that name is possible.
         members = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind in members and name in members[kind]:

@@ -198,7 +198,7 @@ class StateDict:
             for key in state_dict:
                 if key.startswith(prefix) and key != extra_key:
                     head, dot, _ = key[len(prefix) :].partition(".")
-                    # A key that goes on past a child's name is that child's business.
+                    # A key that continues after a child's name is handled by the child.
                     if head not in (self._modules if dot else own):
                         unexpected_keys.append(key)
 
@@ -277,7 +277,7 @@ def _take(module, name, key, present, given, assign):
     if is_lazy(present) and is_lazy(given):
         return None
     if present.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
-        # Scalars were once saved as one-element vectors.
+        # Scalars used to be saved as one-element vectors.
         given = given[0]
     if given.shape != present.shape:
         return (

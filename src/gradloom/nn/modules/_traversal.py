@@ -1,4 +1,4 @@
-"""Iteration over a module's tree, and what applies to all of it: conversion, modes, gradients."""
+"""Iteration over a module's tree, and methods for all of it: conversion, modes, gradients."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
+from gradloom.nn.modules.attention import MultiheadAttention
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 from gradloom.utils._documentation import like
@@ -30,6 +31,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
     "RReLU",
     "ReLU",
@@ -159,9 +161,7 @@ class Hardtanh(_Inplace):
         self.min_val: float = min_val if min_value is None else min_value
         self.max_val: float = max_val if max_value is None else max_value
         if self.max_val <= self.min_val:
-            raise ValueError(
-                f"max_val must be larger than min_val, got max_val={self.max_val} and min_val={self.min_val}"
-            )
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)

@@ -1,4 +1,4 @@
-"""Lazy modules, which take the size of their input from the first one.
+"""Lazy modules, which take the size of their input from the first input.
 
 Until then their parameters have no shape. Afterwards they are ordinary modules, by class too.
 """
@@ -186,7 +186,7 @@ class _LazyConv(LazyModuleMixin):
         **kwargs: Any,
     ) -> None:
         before_bias = 5 if issubclass(type(self), conv._ConvTransposeNd) else 4
-        if len(args) > before_bias:  # bias was given by its place
+        if len(args) > before_bias:  # bias was given by position
             args, bias = (*args[:before_bias], False, *args[before_bias + 1 :]), args[before_bias]
         else:
             kwargs["bias"] = False

@@ -90,6 +90,14 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear that quantization leaves alone: the projection of attention's result, of which only parameters are used.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as of `Linear`.
+    """
+
+
 class Bilinear(Module):
     """Bilinear map output[k] = input1 @ weight[k] @ input2 + bias[k].
 

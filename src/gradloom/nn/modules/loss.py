@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn import _reduction, functional as F
+from gradloom.nn.modules.distance import PairwiseDistance
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like
 
@@ -378,7 +379,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
         self.distance_function: Callable[[Tensor, Tensor], Tensor] = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin = margin
         self.swap = swap

@@ -108,7 +108,7 @@ class Module(Calling, Registry, Traversal, StateDict):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        # Children of a Sequential are named "0", "1", ...: no attribute names.
+        # Children of a Sequential are named "0", "1", ..., which are no attribute names.
         return sorted(name for name in names if not name[0].isdigit())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from gradloom import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
 def _listed(tensors):
@@ -78,7 +79,7 @@ def clip_grads_with_norm_(
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     if not gradients:
         return
-    # Always multiplied, by 1 when there is nothing to clip: no branch on a value.
+    # Multiplied by 1 if there is nothing to clip, to avoid a branch on a value.
     scale = gl.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
     for gradient in gradients:
         gradient.mul_(scale)
@@ -120,3 +121,23 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     for parameter in _listed(parameters):
         if parameter.grad is not None:
             parameter.grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Call `clip_grad_norm_`, of which this is the old name, with a FutureWarning.
+
+    Args:
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: see there.
+    """
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,8 @@ class SequentialLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
+        if len(schedulers) < 1:
+            raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -50,10 +51,19 @@ class SequentialLR(LRScheduler):
         # Each scheduler took its first step in its constructor: undo them, and repeat the first scheduler's.
         for group in optimizer.param_groups:
             set_rate(group, group["initial_lr"])
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        self.recursive_undo()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
+        """Take back the first step of `sched`, or of all schedulers that are run here, however nested."""
+        outer = self if sched is None else sched
+        if hasattr(outer, "_schedulers"):
+            for inner in outer._schedulers:
+                self.recursive_undo(inner)
+        elif hasattr(outer, "last_epoch"):
+            outer.last_epoch -= 1
 
     def step(self) -> None:
         """Advance the active scheduler by one epoch."""
@@ -61,9 +71,7 @@ class SequentialLR(LRScheduler):
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
         if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                scheduler.step(0)
+            scheduler._update_lr(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -91,7 +99,9 @@ class ChainedScheduler(LRScheduler):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got none.")
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
+            )
         optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         self._schedulers = schedulers
@@ -118,11 +128,15 @@ def _require_same_optimizer(name, schedulers, optimizer):
         if not hasattr(scheduler, "optimizer"):
             raise TypeError(f"{name} at index {number} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler: it needs a metric at every step.")
+            raise ValueError(
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
+                f"specified when calling `step`, but got one at index {number} in the given schedulers sequence."
+            )
         if scheduler.optimizer is not optimizer:
             raise ValueError(
                 f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                f"{type(scheduler).__name__} at index {number} with a different one."
+                f"{type(scheduler).__name__} at index {number} has {scheduler.optimizer}, which is different from "
+                f"{type(optimizer).__name__}."
             )
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group, require_optimizer, set_rate
+from gradloom.optim.lr_scheduler.base import (
+    LRScheduler,
+    for_step,
+    is_function,
+    one_per_group,
+    require_optimizer,
+    set_rate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from gradloom.optim.optimizer import Optimizer
 
@@ -84,36 +92,56 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
         self.gamma = gamma
-        self.scale_fn = scale_fn
-        self.scale_mode: str = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
+        self._scale_fn_custom = scale_fn
+        self.scale_mode: str = scale_mode
+        if scale_fn is None:
+            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _require_momentum(optimizer)
+            self.use_beta1: bool = "betas" in optimizer.defaults
             self.base_momentums: list[float] = one_per_group(optimizer, base_momentum, "base_momentum")
             self.max_momentums: list[float] = one_per_group(optimizer, max_momentum, "max_momentum")
             if last_epoch == -1:
-                for momentum, group in zip(self.max_momentums, optimizer.param_groups, strict=True):
-                    _set_momentum(group, momentum)
+                bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
+                for low, high, group in bounds:
+                    _set_momentum(group, high)
+                    group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
-    def _height(self, x):
-        if self.scale_fn is not None:
-            return self.scale_fn(x)
+    def scale_fn(self, x: float) -> float:
+        """Return the amplitude of cycle `x`, or after `x` iterations."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "exp_range":
             return self.gamma**x
         return 1.0 if self.mode == "triangular" else 1 / (2.0 ** (x - 1))
 
+    @for_step
     def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         up = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
-        height = self._height(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        height = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             bounds = zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True)
             for low, high, group in bounds:
                 _set_momentum(group, high - (high - low) * up * height)
         return [base + (top - base) * up * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all attributes except the optimizer and a function of the user; of a callable object, its own."""
+        custom = self._scale_fn_custom
+        return super().state_dict() | {"_scale_fn_custom": None if is_function(custom) else custom.__dict__.copy()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        state = dict(state_dict)
+        attributes = state.pop("_scale_fn_custom")
+        if attributes is not None:
+            self._scale_fn_custom.__dict__.update(attributes)
+        super().load_state_dict(state)
 
 
 class OneCycleLR(LRScheduler):
@@ -178,6 +206,7 @@ class OneCycleLR(LRScheduler):
                     group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
             raise ValueError(
@@ -270,6 +299,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur = last_epoch
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
@@ -292,8 +322,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             if epoch < 0:
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._place(epoch)
-        self._step_count += 1
-        self._go_to(math.floor(epoch))
+        self.last_epoch = math.floor(epoch)
+        self._set_rates(self.get_lr)
 
     def _place(self, epoch):
         """Set the period of `epoch` and the position within it."""

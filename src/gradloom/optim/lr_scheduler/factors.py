@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group
+from gradloom.optim.lr_scheduler.base import LRScheduler, for_step, is_function, one_per_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,13 +39,16 @@ class _OfFunctions(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
+        count = len(optimizer.param_groups)
+        if isinstance(lr_lambda, (list, tuple)) and len(lr_lambda) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(lr_lambda)}")
         self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all attributes except the optimizer and functions; of callable objects, their attributes."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
-        state["lr_lambdas"] = [None if _is_function(item) else item.__dict__.copy() for item in self.lr_lambdas]
+        state["lr_lambdas"] = [None if is_function(item) else item.__dict__.copy() for item in self.lr_lambdas]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -60,10 +63,6 @@ class _OfFunctions(LRScheduler):
         return [rate * function(self.last_epoch) for function, rate in zip(self.lr_lambdas, rates, strict=True)]
 
 
-def _is_function(value):
-    return type(value).__name__ in ("function", "builtin_function_or_method")
-
-
 class LambdaLR(_OfFunctions):
     """lr = initial_lr * lr_lambda(epoch).
 
@@ -75,6 +74,7 @@ class LambdaLR(_OfFunctions):
         ValueError: if the number of functions is not that of the groups.
     """
 
+    @for_step
     def get_lr(self) -> list[float]:
         return self._times_functions(self.base_lrs)
 
@@ -90,6 +90,7 @@ class MultiplicativeLR(_OfFunctions):
         ValueError: if the number of functions is not that of the groups.
     """
 
+    @for_step
     def get_lr(self) -> list[float]:
         return self._rates() if self._is_initial else self._times_functions(self._rates())
 
@@ -108,6 +109,7 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._rates()
@@ -133,6 +135,7 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self.last_epoch not in self.milestones:
             return self._rates()
@@ -164,6 +167,7 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return [rate * self.factor for rate in self._rates()]
@@ -206,6 +210,7 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in self._rates()]
@@ -232,6 +237,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._rates()
@@ -255,6 +261,7 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
@@ -280,14 +287,15 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
+    @for_step
     def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._rates()
         if self._step_count == 1 and self.last_epoch > 0:
-            # Resumed: there is no rate of the epoch before to go on from.
+            # Resumed: the previous epoch's rate is not known.
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # From the bottom, where the ratio below would be 0 / 0.
+            # Starting at the minimum, where the ratio below would be 0 / 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, self._rates(), strict=True)

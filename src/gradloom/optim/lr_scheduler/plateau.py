@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group, require_optimizer, set_rate
+from gradloom.optim.lr_scheduler.base import LRScheduler, require_optimizer, set_rate, warn_of_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,31 +59,42 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.optimizer = optimizer
         self.factor = factor
-        self.min_lrs: list[float] = one_per_group(optimizer, min_lr, "min_lrs")
+        self.default_min_lr: float | None = None
+        self.min_lrs: list[float] = []
+        if isinstance(min_lr, (list, tuple)):
+            self.min_lrs = list(min_lr)
+            if len(min_lr) != len(optimizer.param_groups):
+                raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(min_lr)}")
+        else:
+            self.default_min_lr = cast("float", min_lr)
+            self.min_lrs = [self.default_min_lr] * len(optimizer.param_groups)
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
         self._last_lr = self._rates()
         self.mode = mode
+        self.mode_worse: float = math.inf if mode == "min" else -math.inf
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self._reset()
 
     def _reset(self):
-        """Forget the best metric and the counts."""
-        self.best = math.inf if self.mode == "min" else -math.inf
+        """Discard the best metric and the counts."""
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Record an epoch's metric, and reduce the rates if it is time.
+        """Record an epoch's metric, and reduce the rates if due.
 
         Args:
             metrics: metric as a number or a one-element tensor.
             epoch: deprecated: number of the epoch.
         """
         current = float(metrics)
+        if epoch is not None:
+            warn_of_epoch()
         self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best = current
@@ -100,6 +111,15 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _reduce_lr(self):
+        groups = len(self.optimizer.param_groups)
+        if groups != len(self.min_lrs) and self.default_min_lr is None:
+            raise RuntimeError(
+                f"The number of param groups in the `optimizer` ({groups}) differs from when `ReduceLROnPlateau` was "
+                f"initialized ({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. "
+                "Please modify the `min_lrs` field to match the length of the `optimizer` param groups."
+            )
+        if groups != len(self.min_lrs):
+            self.min_lrs = [self.default_min_lr] * groups
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             present = float(group["lr"])
             reduced = max(present * self.factor, least)
@@ -108,7 +128,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction is too recent for another."""
+        """Return whether a reduction is too recent for another."""
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:

@@ -7,21 +7,22 @@ handle the calls of public functions before the arguments are parsed: `gradloom.
 results the class of the argument.
 
 Functions check for overrides only while there are any. When the first such class is made, or the first mode is entered,
-each public function gets another `__code__`, which checks first; its own code moves to a function beside it
-(`function_code.CheckedFunction`, Note [Function code], which says why). The function objects stay the same, so programs
-that imported one, or use it as a key, have the one that `__torch_function__` is called with. When the last such class
-is gone and the last mode is left, the functions get their code back.
+each public function gets another `__code__`, which checks first; its own code moves to a second function
+(`function_code.CheckedFunction`; Note [Function code] gives the reasons). The function objects stay the same, so that a
+program which imported one, or uses it as a key, has the one that `__torch_function__` receives. When the last such
+class is gone and the last mode is left, the functions get their code back.
 
-Handlers are called in this order (`handlers.call_handlers`): the innermost mode's, then those of the arguments'
-classes, subclasses before their bases, else from left to right. NotImplemented passes the call on to the next. In the
-handler of a mode, the modes are those around it. In the handler of a class nothing changes; Tensor's own
+Handlers are called in this order (`handlers.call_handlers`): that of the innermost mode, then those of the arguments'
+classes, subclasses before their bases, otherwise from left to right. NotImplemented passes the call on to the next. In
+a mode's handler only the outer modes are active. A class's handler runs in the caller's state; Tensor's own
 `__torch_function__` calls the function again with classes disabled.
 
 Only calls by users can be overridden. Calls that gradloom's own operators, formulas and composites make are internal,
 like calls within PyTorch's C++ (`checks.is_internal`).
 
-A class that is no tensor does not register itself. It is noticed when an operator first finds one in a tensor's place;
-from then on all functions check. That first call is handled as a call of the public function (`unknown_classes`).
+A class that is not a Tensor does not register itself. It is noticed when an operator first finds an instance in place
+of a tensor; from then on all functions check. That first call is handled as a call of the public function
+(`unknown_classes`).
 
 Layout: `checks` (when functions check, and what a checked call does), `public` (which functions are public), `handlers`
 (overloaded arguments and their handlers; Tensor's own), `unknown_classes`.

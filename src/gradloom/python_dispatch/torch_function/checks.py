@@ -1,24 +1,27 @@
-"""When public functions check for overrides, and what a checked call does; see Note [Torch functions]."""
+"""The check of public functions for overrides: when it is on, and what a checked call does; see Note [Torch
+functions]."""
 
 from __future__ import annotations
 
 import sys
 import weakref
+from threading import get_ident
 from types import FunctionType
 from typing import Any
 
 from ...dispatch import _operators
 from ...dispatch.function_code import CheckedFunction, lock
 from ...dispatch.overloads import register_types
+from ...dispatch.overloads.registry import types
 from ...dispatch.state import ALL_DISABLED, ENABLED, state
 from .handlers import call_handlers, overloaded_arguments, plain, reset_plain
 from .public import OTHERS, Public, forget_names, public_functions
 
-modes_entered: list = []  # one element for each mode that some thread has entered
+modes_entered: dict[int, int] = {}  # identity of a thread -> number of modes that it has entered
 checked: dict[FunctionType, tuple[CheckedFunction, Public]] = {}  # of all public functions; made when first needed
 _classes: dict[int, weakref.ref[type]] = {}  # those that override functions and still exist, by identity
 _are_checked = [False]
-_of_unknown_class: list = []  # while functions check: what handles the first call with an unknown class otherwise
+_of_unknown_class: list = []  # handler of the first call with an unknown class, while functions do not check
 
 
 def are_checked() -> bool:
@@ -27,7 +30,7 @@ def are_checked() -> bool:
 
 
 def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the handlers of a mode and of overloaded arguments; without one, the function itself."""
+    """Call the handlers of a mode and of overloaded arguments; if there are none, call the function itself."""
     level = state.function_overrides
     if level == ALL_DISABLED:
         return found.unchecked(*args, **kwargs)
@@ -48,7 +51,7 @@ def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def check_for(cls: type) -> None:
-    """Let the public functions check as long as this class exists, which has a `__torch_function__`."""
+    """Let the public functions check while this class, which has a `__torch_function__`, exists."""
     with lock:
         key = id(cls)
         if key not in _classes:
@@ -63,19 +66,21 @@ def _forget(key: int) -> None:
             _stop()
 
 
-def mode_entered() -> None:
-    """Let the public functions check, because a thread has entered a mode."""
-    with lock:
-        modes_entered.append(True)
-        _start()
+def entered() -> int:
+    """Return the number of modes that this thread has entered."""
+    return modes_entered.get(get_ident(), 0)
 
 
-def mode_left() -> None:
-    """Undo one `mode_entered`."""
+def set_entered(count: int) -> None:
+    """Set the number of modes that this thread has entered. Public functions check while a thread is in a mode."""
     with lock:
-        modes_entered.pop()
-        if not modes_entered:
-            _stop()
+        if count:
+            modes_entered[get_ident()] = count
+            _start()
+        else:
+            modes_entered.pop(get_ident(), None)
+            if not modes_entered:
+                _stop()
 
 
 def _start() -> None:
@@ -87,19 +92,23 @@ def _start() -> None:
         _add_functions()
     for found, _ in checked.values():
         found.set_checks(True)
+    if not _of_unknown_class:
+        _of_unknown_class.append(types.handle_torch_function)
+    register_types(handle_torch_function=None)
     _are_checked[0] = True
-    _of_unknown_class.append(register_types(handle_torch_function=None)["handle_torch_function"])
 
 
 def _stop() -> None:
-    """Give the functions their own code back if nothing can override them any more."""
+    """Restore the functions' own code if nothing can override them any more."""
     with lock:
-        if modes_entered or _classes or not _are_checked[0]:
+        if modes_entered or _classes:
             return
         for found, _ in checked.values():
             found.set_checks(False)
+        if _of_unknown_class:
+            register_types(handle_torch_function=_of_unknown_class[0])
+            _of_unknown_class.clear()
         _are_checked[0] = False
-        register_types(handle_torch_function=_of_unknown_class.pop())
 
 
 def _add_functions() -> None:
@@ -109,7 +118,7 @@ def _add_functions() -> None:
 
 
 def refresh() -> None:
-    """Bring the table of public functions up to date, after operators were defined or removed."""
+    """Update the table of public functions after operators were defined or removed."""
     with lock:
         forget_names()
         _internal_modules.clear()
@@ -123,7 +132,7 @@ def refresh() -> None:
             found.set_checks(_are_checked[0])
 
 
-# Attributes that are the same for all tensors, so that Tensor need not compute them.
+# Attributes that are the same for all tensors, so that they are constants of Tensor.
 _CONSTANTS = (
     "device",
     "layout",
@@ -141,7 +150,7 @@ _CONSTANTS = (
 
 
 def _describe_device() -> None:
-    """Make properties, whose functions can check, of constant attributes. They stay, as their values are the same."""
+    """Make constant attributes properties, whose functions can check. They stay so; their values are the same."""
     tensor = _operators.Tensor
     for name in _CONSTANTS:
         value = vars(tensor)[name]
@@ -153,7 +162,8 @@ def _constant(value):
     return lambda self: value
 
 
-# Modules of gradloom whose calls of public functions can be overridden as a user's: in PyTorch they are Python, too.
+# Modules of gradloom in which calls of public functions can be overridden, like a user's: in PyTorch they are Python,
+# too.
 _OVERRIDABLE = (
     "nn",
     "optim",
@@ -191,7 +201,7 @@ def is_internal(frame) -> bool:
 
 
 def is_internal_module(name: str) -> bool:
-    """Return whether a module is gradloom's or of a package of operators, and none of _OVERRIDABLE."""
+    """Return whether a module is gradloom's or an operator package's, and not in _OVERRIDABLE."""
     own = __name__.partition(".")[0]
     root, _, inside = name.partition(".")
     if root != own:

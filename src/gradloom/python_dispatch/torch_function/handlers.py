@@ -7,9 +7,9 @@ from typing import Any
 from ...dispatch import _operators
 from ...dispatch.state import ALL_DISABLED, ENABLED, SUBCLASSES_DISABLED, disabled_torch_function, state
 
-# Classes that override nothing. Sequences are not among them, since their elements may.
+# Classes that override nothing. Sequences are not among them, since their elements may override.
 _ALWAYS_PLAIN: tuple = (int, float, bool, complex, str, type(None), type(Ellipsis), slice)
-plain: set[type] = set()  # these, and classes without `__torch_function__`; emptied when it reaches 1,000
+plain: set[type] = set()  # these and other classes without `__torch_function__`; emptied when it reaches 1,000
 
 
 def reset_plain() -> None:
@@ -33,7 +33,7 @@ def overrides(cls: type) -> bool:
 
 
 def overloaded_arguments(args, kwargs) -> list:
-    """Return arguments whose classes override functions, also from lists: one a class, in the order of handlers."""
+    """Return arguments whose classes override functions, also from lists: one per class, in the order of handlers."""
     found: list = []
     for value in (*args, *kwargs.values()) if kwargs else args:
         cls = value.__class__
@@ -49,7 +49,7 @@ def overloaded_arguments(args, kwargs) -> list:
 
 
 def in_order(values) -> list:
-    """Return one value of each class with a `__torch_function__`, of Tensor too, in the order of handlers."""
+    """Return one value of each class with a `__torch_function__`, Tensor included, in the order of handlers."""
     found: list = []
     for value in values:
         function = getattr(value.__class__, "__torch_function__", None)
@@ -59,7 +59,7 @@ def in_order(values) -> list:
 
 
 def _insert(found: list, value) -> None:
-    """Insert a value behind the others, but before those whose classes are bases of its class."""
+    """Insert a value after the others, but before those whose classes are bases of its class."""
     cls = value.__class__
     at = len(found)
     for place, other in enumerate(found):
@@ -71,7 +71,8 @@ def _insert(found: list, value) -> None:
 
 
 def call_handlers(function, overloaded: list, args, kwargs, failure=None) -> Any:
-    """Return the result of the innermost mode's handler or, where it returns NotImplemented, of the next argument's.
+    """Return the result of the first handler that does not return NotImplemented: the innermost mode's, then the
+    arguments'.
 
     Args:
         function: the public function.
@@ -148,7 +149,7 @@ def is_enabled() -> bool:
 class DisableTorchFunctionSubclass:
     """A context in which classes do not override functions, in this thread; modes still do.
 
-    Subclasses of Tensor are tensors then, and what is no tensor is refused.
+    Subclasses of Tensor are treated as tensors; other classes are refused.
     """
 
     _level = SUBCLASSES_DISABLED
@@ -168,7 +169,8 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
 
 def preserve_class(cls: type, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a function as Tensor's own `__torch_function__`: results get class `cls`, but for `grad` and `_base`.
+    """Call a function as Tensor's own `__torch_function__` does: results get class `cls`, except those of `grad` and
+    `_base`.
 
     Args:
         cls: the subclass of Tensor whose handler this is.
@@ -177,7 +179,7 @@ def preserve_class(cls: type, function: Any, types: Any, args: Any, kwargs: dict
         args, kwargs: the arguments.
 
     Returns:
-        The result; NotImplemented if one of `types` is no base of `cls`.
+        The result; NotImplemented if `cls` is not a subclass of each of `types`.
     """
     for other in types:
         if not issubclass(cls, other):
@@ -192,16 +194,17 @@ def preserve_class(cls: type, function: Any, types: Any, args: Any, kwargs: dict
 
 
 def _returns_existing_tensor(function) -> bool:
-    """Return whether a function returns a tensor that existed before: `x.grad`, `x._base`."""
+    """Return whether a function returns an existing tensor: `x.grad`, `x._base`."""
     return getattr(function, "__self__", None) in (_operators.Tensor.grad, _operators.Tensor._base)
 
 
 def _as(found, cls):
     if isinstance(found, _operators.Tensor):
-        return found if isinstance(found, cls) else found.as_subclass(cls)
+        batched = hasattr(found, "_physical")  # stands for tensors of the class already, or for plain ones
+        return found if batched or isinstance(found, cls) else found.as_subclass(cls)
     if isinstance(found, (tuple, list)):
         converted = [_as(value, cls) for value in found]
         if any(new is not old for new, old in zip(converted, found, strict=True)):
-            make = getattr(type(found), "_make", type(found))  # that of named tuples
+            make = getattr(type(found), "_make", type(found))  # namedtuples are made by `_make`
             return make(converted)
     return found

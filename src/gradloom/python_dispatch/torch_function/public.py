@@ -14,13 +14,13 @@ from ...dispatch import _operators
 
 _ROOT = __name__.partition(".")[0]
 
-# Modules whose functions in the top-level namespace take tensors. Those of other modules (seeds, grad modes, default
-# dtypes) cannot be overridden, nor can these few:
+# Modules whose functions in the top-level namespace take tensors. Functions of other modules (seeds, grad modes,
+# default dtypes) cannot be overridden, nor can these few:
 _WITH_TENSORS = ("generated", "functional", "tensors.indexing", "tensors.construction", "dispatch.promotion")
 _IGNORED = frozenset(
     ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
 )
-# Functions that make a tensor of any data, or are about dtypes; only modes override them.
+# Functions that make a tensor from any data, or concern dtypes; only modes override them.
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "can_cast", "promote_types"))
 # Members of Tensor that concern the object and its class; nothing overrides them.
 IGNORED_MEMBERS = frozenset(
@@ -37,10 +37,10 @@ IGNORED_MEMBERS = frozenset(
         "__torch_dispatch__",
     )
 )
-# Functions of nn.init that PyTorch lets classes override: those that fill a tensor at once.
+# Functions of nn.init that classes can override in PyTorch: those that fill a tensor directly.
 _INIT = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
 
-# Python operator -> the method that handlers get; itself, where it is not here.
+# Python operator -> the method that handlers receive; operators not listed are received as they are.
 _REPORTED = {
     "__add__": "add",
     "__radd__": "add",
@@ -101,10 +101,11 @@ class Public(NamedTuple):
 
     Attributes:
         function: the function object.
-        reported: the function that handlers get; None for the first argument, an operator's object.
+        reported: the function that handlers receive; None for the call's first argument, an operator object.
         name: the name by which it is known.
-        dispatches_on: which arguments may override it: ALL, OTHERS (no tensors, which factories do not take) or NONE.
-        operator: whether it is one of Python's binary operators, which return NotImplemented for unknown operands.
+        dispatches_on: the arguments that may override it: ALL, NONE, or OTHERS (all but tensors, which factories do not
+            take).
+        operator: whether it is a binary operator of Python, which returns NotImplemented for unknown operands.
     """
 
     function: Any
@@ -127,7 +128,7 @@ def names() -> Iterator[Public]:
     """Yield every name of every public function."""
     top = import_module(_ROOT)
     without_tensors = _factories()
-    lazy = {name: getattr(top, name) for name in _FROM_DATA}  # some of them are imported when they are first used
+    lazy = {name: getattr(top, name) for name in _FROM_DATA}  # some are imported on first use
     for name, function in {**vars(top), **lazy}.items():
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
             dispatches_on = NONE if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
@@ -194,7 +195,7 @@ def _found(module, name):
 
 
 def _factories() -> set[str]:
-    """Return the operators that take no tensor but `out`: a 0-dim tensor there stands for a number."""
+    """Return the operators without a tensor argument but `out`; a 0-dim tensor passed to them stands for a number."""
     namespaces = import_module(f"{_ROOT}.generated.namespaces")
     entries = {name: guard.entries for name, guard in namespaces.GUARDS.items()} | namespaces.ENTRIES
     return {name for name, found in entries.items() if not any(_takes_tensors(entry[0]) for entry in found)}
@@ -204,14 +205,14 @@ def _takes_tensors(parameters: tuple[Any, ...]) -> bool:
     return any("Tensor" in p[1] and p[0] != "out" for p in parameters if p != "*")
 
 
-_names: dict[Any, str] = {}  # of all public functions, made when a name is first dispatches_on for
+_names: dict[Any, str] = {}  # of all public functions; filled when a name is first looked up
 
 
 def name_of(function: Any) -> str | None:
-    """Return the name of a public function: "torch.add", "torch.Tensor.shape.__get__"; None for others. A function that
-    is a method, too, has the function's name."""
+    """Return the name of a public function: "torch.add", "torch.Tensor.shape.__get__"; None for others. If it is also a
+    method, the function's name is returned."""
     if not _names:
-        _names.update(_named())  # at once: another thread may look, too
+        _names.update(_named())  # in one step, since other threads may look up names, too
     if not _is_hashable(function):
         return None
     return _names.get(function) or (str(function) if hasattr(function, "_qualified_op_name") else None)
@@ -220,7 +221,7 @@ def name_of(function: Any) -> str | None:
 def _named() -> dict[Any, str]:
     found: dict[Any, str] = {}
     for item in names():
-        if item.name.startswith("torch.nn.functional."):  # under which name they are best known
+        if item.name.startswith("torch.nn.functional."):  # their best-known name
             found[item.function] = item.name
         found.setdefault(item.function, item.name)
         if item.name.endswith(_ACCESSORS):
@@ -232,7 +233,7 @@ def _named() -> dict[Any, str]:
 
 
 def forget_names() -> None:
-    """Make the table anew when a name is next dispatches_on for: operators were added or taken away."""
+    """Forget the names, since operators were added or removed; the next look-up makes the table anew."""
     _names.clear()
 
 

@@ -1,4 +1,4 @@
-"""The first call with a class that is no tensor: which public function it was, and with what arguments.
+"""The first call with a class that is not a tensor: find the public function called, and its arguments.
 
 Until then public functions do not check for overrides, so the class is noticed inside one, where an operator fails to
 find a tensor. The function to override is the outermost that returns the operator's result unchanged.
@@ -18,7 +18,7 @@ from .checks import are_checked, check_for, checked
 from .handlers import call_handlers, overloaded_arguments
 
 _ROOT = __name__.partition(".")[0]
-# Modules that pass calls on and return the results; their functions are not the ones that users call.
+# Modules that pass calls on and return the results; users do not call their functions.
 _BETWEEN = tuple(f"{_ROOT}.{name}" for name in ("dispatch", "generated", "binding", "python_dispatch"))
 
 
@@ -26,9 +26,9 @@ def first_call(frame: Any, overloads: Any, args: tuple[Any, ...], kwargs: dict[s
     """Call the handlers of a call in which the argument parser has found an unknown class with `__torch_function__`.
 
     Args:
-        frame: of the parser.
+        frame: the parser's frame.
         overloads: the parser of the function that was called.
-        args, kwargs: what it was called with; a wrapper passes all of its arguments.
+        args, kwargs: its arguments; a wrapper passes all of its own.
     """
     for value in overloaded_arguments(args, kwargs):
         if not isinstance(value, _operators.Tensor):
@@ -50,7 +50,7 @@ def first_call(frame: Any, overloads: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def first_operand(method: str, tensor: Any, other: Any) -> Any:
-    """Call an operator's method again, if its operand's class has a `__torch_function__` that was not known yet.
+    """Call an operator's method again if the class of its operand has an unknown `__torch_function__`.
 
     Returns:
         Its result; NotImplemented if functions check already, so that the class's handler was called.
@@ -80,7 +80,7 @@ def _outermost(frame) -> tuple | None:
 
 
 def _is_returned(frame) -> bool:
-    """Return whether the call that a frame is in is the value of a return statement."""
+    """Return whether a frame's current call is the value of a return statement."""
     code = frame.f_code
     position = next(islice(code.co_positions(), frame.f_lasti // 2, None))
     tree = ast.parse("".join(linecache.getlines(code.co_filename, frame.f_globals)))
@@ -93,7 +93,7 @@ def _is_returned(frame) -> bool:
 
 
 def _alternatives(value: ast.expr) -> Iterator[ast.expr]:
-    """Yield the expressions of which a conditional expression gives one, or the expression itself."""
+    """Yield the possible values of a conditional expression, or any other expression itself."""
     if isinstance(value, ast.IfExp):
         yield from _alternatives(value.body)
         yield from _alternatives(value.orelse)
@@ -102,7 +102,7 @@ def _alternatives(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _arguments(frame, function) -> tuple[tuple, dict]:
-    """Return what a function was called with, as far as its frame still says so, without values that are defaults."""
+    """Return the arguments of a call as far as its frame still holds them, without values that are defaults."""
     args: list[Any] = []
     kwargs = {}
     defaults = function.__defaults__ or ()
@@ -122,7 +122,7 @@ def _arguments(frame, function) -> tuple[tuple, dict]:
 
 
 def _without_defaults(args, defaults):
-    """Return arguments without those at the end that equal their defaults, which most likely were not passed."""
+    """Return arguments without trailing ones that equal their defaults, which most likely were not passed."""
     count = len(args)
     for value in reversed(defaults):
         if not count or args[count - 1] is not value:

@@ -14,7 +14,7 @@ from gradloom.codegen.derivatives.specification import Specification, load
 from gradloom.codegen.notation.equations import Notation
 from gradloom.codegen.outputs.support import Support
 from gradloom.codegen.reading.python_files import Functions
-from gradloom.codegen.reading.text import Text
+from gradloom.codegen.reading.yaml_files import Text
 from gradloom.codegen.target import installed, own
 
 from ..define import Definition, definitions

@@ -1,13 +1,8 @@
-"""The calls of an operator that are tried: written by hand, or sampled from its schema and `domain:`.
-
-A sampled tensor has numbers from its domain, by default [0.3, 1.7], away from the kinks at zero and one that many
-functions have. Other arguments have a value of their type, or their default. The samples of a pointwise operator are a
-plain one, a 0-dim one, a zero-size one, one that is not contiguous, and for several tensors two that broadcast."""
+"""One call of an operator: its arguments, and which of them are differentiated."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,7 +53,10 @@ class Case:
     Attributes:
         label: how the call differs from its sample, such as `0-dim`; empty for the sample itself.
         places: the positions of the floating-point tensors that have a derivative.
+        is_varied: whether it is a variation of a sample, which may lie at a kink.
     """
+
+    is_varied = False
 
     def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], label: str = "") -> None:
         self.operator, self.args, self.kwargs, self.label = operator, args, kwargs, label
@@ -163,94 +161,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_shown(v) for v in value) + "]"
     return repr(value)
-
-
-DEFAULT_DOMAIN = (0.3, 1.7)
-_VALUES = {"int": 1, "SymInt": 1, "bool": True, "float": 0.7, "Scalar": 0.7}
-
-
-class NoSamples(Exception):
-    """The schema does not say what to pass; the operator needs samples written by hand."""
-
-
-def domains(operator) -> dict[str, tuple[float, float]]:
-    """Return {argument: (low, high)} from the `domain:` of an entry, such as `{self: [0.1, 2]}`."""
-    node = operator.joined.function.domain
-    if node is None:
-        return {}
-    return {key: tuple(float(item.value) for item in values.items) for key, values in node.fields.items()}
-
-
-def samples(operator, seed: int = 0) -> Iterator[tuple[tuple, dict]]:
-    """Yield (args, kwargs) for an operator; the numbers depend on the seed.
-
-    Raises NoSamples if an argument's type is not specific enough.
-    """
-    schema = operator.schema
-    ranges = domains(operator)
-    tensors = [a for a in schema.inputs if a.type.is_tensor_like]
-    for name, shapes in _shape_sets(operator, len(tensors)):
-        random = np.random.default_rng(7 + seed)
-        remaining = iter(shapes)
-        args, kwargs = [], {}
-        for argument in schema.inputs:
-            value = _value(argument, remaining, ranges, random, name)
-            if argument.kwarg_only:
-                kwargs[argument.python_name] = value
-            else:
-                args.append(value)
-        yield tuple(args), kwargs
-
-
-def _shape_sets(operator, count):
-    yield "plain", itertools.repeat((2, 3), count)
-    if operator.is_pointwise:
-        yield "0-dim", itertools.repeat((), count)
-        yield "zero-size", itertools.repeat((0, 2), count)
-        yield "not contiguous", itertools.repeat((2, 3), count)
-        if count > 1:
-            yield "broadcast", itertools.chain([(2, 3)], itertools.cycle([(3,), (2, 1), ()]))
-            yield "broadcast self", itertools.chain([(3,)], itertools.repeat((2, 3)))
-
-
-def _value(argument, shapes, ranges, random, name):
-    if argument.type.is_tensor_like:
-        low, high = ranges.get(argument.python_name, DEFAULT_DOMAIN)
-        if argument.type.is_list:
-            return [_tensor(next(shapes, (2, 3)), low, high, random, name) for _ in range(2)]
-        return _tensor(next(shapes, (2, 3)), low, high, random, name)
-    if argument.default is not None and argument.type.base.name not in ("float", "Scalar"):
-        value = argument.default_value
-        if isinstance(value, list):
-            return tuple(value)
-        plain = isinstance(value, (bool, int, float, str, type(None)))
-        return value if plain else getattr(gradloom, str(argument.default))
-    if argument.python_name in ranges:
-        return sum(ranges[argument.python_name]) / 2
-    if argument.type.is_list and argument.python_name in ("size", "shape"):
-        return (2, 3)
-    value = _VALUES.get(argument.type.base.name)
-    if value is None or argument.type.is_list:
-        if argument.type.is_optional:
-            return None
-        raise NoSamples(f"argument `{argument}`")
-    return value
-
-
-def _tensor(shape, low, high, random, name):
-    values = random.uniform(low, high, (*shape, 2) if name == "not contiguous" else shape)
-    if name == "not contiguous":
-        values = np.swapaxes(values[..., 0].copy().T.copy(), 0, -1) if len(shape) > 1 else values[..., 0]
-    return gradloom.from_numpy(np.asarray(values))
-
-
-def cases(operator: Operator, seed: int = 0) -> list[Case]:
-    """Return the calls to check: the samples written by hand, or else those made from the schema.
-
-    Raises NoSamples if there are none.
-    """
-    calls: Iterable[tuple[Any, Any]] = operator.samples() if operator.samples is not None else samples(operator, seed)
-    found = [Case(operator, *operator.completed(args, kwargs)) for args, kwargs in calls]
-    if not found:
-        raise NoSamples(f"the samples of `{operator.name}` are an empty list")
-    return found

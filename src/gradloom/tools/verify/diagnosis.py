@@ -12,14 +12,14 @@ import numpy as np
 
 import gradloom
 from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
-from gradloom.codegen.reading.text import Text
+from gradloom.codegen.reading.yaml_files import Text
 
-from .case import cases
 from .causes import likely_causes, shape_causes, squared
 from .findings import BACKWARD, FORWARD, KERNEL, WRONG, Comparison, Fault, Finding
 from .first_order import FirstOrder
 from .jacobians import Detail, coordinates, from_real
 from .operators import Operator, own_operators
+from .sampling import cases
 
 # Number of calls with the same fault that are examined for a shared cause.
 LOOKED_AT = 3

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradloom.codegen.reading.text import Text
+from gradloom.codegen.reading.yaml_files import Text
 
 from .case import Case, Place
 
 # The columns of the table, in the order in which they are checked.
 CHECKS = (
+    "static",
     "call",
     "variants",
     "broadcast",
@@ -130,6 +131,17 @@ def _listed(array: np.ndarray) -> Any:
     return np.asarray(array).astype(str).tolist() if array.dtype.kind == "c" else np.asarray(array).tolist()
 
 
+@dataclass(frozen=True)
+class Unvaried:
+    """An argument of an operator that was not varied, or not to every value, and why."""
+
+    argument: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"`{self.argument}`: {self.reason}"
+
+
 @dataclass
 class OperatorResult:
     """The results of one operator.
@@ -137,6 +149,7 @@ class OperatorResult:
     Attributes:
         counts: check -> number of calls checked.
         findings: what is wrong or missing.
+        unvaried: what was not varied.
         seconds: duration.
     """
 
@@ -145,6 +158,7 @@ class OperatorResult:
     strategy: str
     counts: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    unvaried: list[Unvaried] = field(default_factory=list)
     seconds: float = 0.0
 
     @property

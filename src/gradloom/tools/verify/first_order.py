@@ -14,7 +14,7 @@ from gradloom.core.tensor import wrap
 
 from .case import Case, is_float
 from .findings import BACKWARD, ENTRY, FORWARD, MISSING, WRONG, Comparison, Fault, close, said, scale
-from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, uneven
+from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, from_real, uneven
 
 # Tolerances for finite differences. What differs by the rough ones is computed again, more exactly.
 ROUGH_RTOL, ROUGH_ATOL = 1e-5, 1e-6
@@ -41,11 +41,18 @@ class FirstOrder:
         if not self.function.kept:
             yield from self.constant()
             return
+        if self.case.is_varied and self.agrees():
+            yield from self.linear()
+            return
         reverse = yield from self.reverse()
         forward = yield from self.forward()
+        yield from self.linear()
         if reverse is not None:
-            yield from self.complex_step(reverse)
+            if not self.case.is_varied:
+                yield from self.complex_step(reverse)
             yield from self.dot_product(reverse, forward)
+            if self.case.is_varied:
+                return
             if len(self.function.kept) > 1 or not self.wrong:
                 yield from self.undefined()
             if self.wrong:
@@ -54,6 +61,18 @@ class FirstOrder:
             yield from self.partial()
         if len(forward) > 1 and not self.wrong:
             yield from self.together(forward)
+
+    def agrees(self) -> bool:
+        """Return whether both modes agree with finite differences along one direction."""
+        operator = self.operator
+        has_forward = operator.by_composition or operator.joined.info is None or bool(operator.joined.info.forward)
+        try:
+            if not self.function.agrees(ROUGH_RTOL, ROUGH_ATOL, has_forward):
+                return False
+        except Exception:
+            return False
+        self.counts |= {"reverse", "forward", "dot product"} if has_forward else {"reverse"}
+        return True
 
     # What is compared with
 
@@ -80,6 +99,9 @@ class FirstOrder:
             expected = expected if project is None else expected @ project.T
             if close(found, expected, rtol, atol * max(size, scale(expected))):
                 return False
+        if self.case.is_varied:  # see Note [Variations]
+            usable = ~self.function.kinks(i)[n] & np.isfinite(expected).all(1)
+            return not close(found[usable], expected[usable], FINE_RTOL, FINE_ATOL * max(size, scale(expected)))
         return True
 
     def comparison(self, i: int, n: int, mode: str) -> Comparison:
@@ -181,6 +203,35 @@ class FirstOrder:
                     yield Fault(self.case, "forward", message, FORWARD, place, k, self.comparison(i, n, "forward"))
                     self.wrong.add((n, i))
         return found
+
+    def linear(self) -> Iterator[Fault]:
+        """Check that an operator whose forward formula is `auto_linear` is linear in the inputs that it names."""
+        info = self.operator.joined.info
+        for formula in info.forward if info is not None else ():
+            if formula.kind != "auto_linear":
+                continue
+            names = {t.input for t in formula.tangents}
+            moved = [i for i in self.inputs if self.case.places[i].name in names]
+            arrays = self.function.arrays
+            random = np.random.default_rng(17)
+            others = [from_real(random.uniform(-1.5, 1.5, coordinates(a)), a) for a in arrays]
+            points = [
+                [
+                    np.asarray(p * a + q * b, a.dtype) if i in moved else a
+                    for i, (a, b) in enumerate(zip(arrays, others, strict=True))
+                ]
+                for p, q in ((1, 0), (0, 1), (2, -3))
+            ]
+            try:
+                one, two, both = (self.function.values(p) for p in points)
+            except Exception:
+                return  # it does not take these numbers
+            for k, a, b, c in zip(self.function.kept, one, two, both, strict=True):
+                expected = 2 * a - 3 * b
+                if np.isfinite(expected).all() and not close(c, expected, 1e-8, 1e-10 * scale(a, b, c)):
+                    message = "`auto_linear`, but the operator is not linear in its differentiable inputs"
+                    yield Fault(self.case, "forward", message, FORWARD, None, k, expected=expected, found=c)
+                    return
 
     def dot_product(self, reverse: list[list[Array]], forward: dict[int, list[Array]]) -> Iterator[Fault]:
         """Check (u, J v) = (J^T u, v) up to rounding, which is sharper than finite differences."""

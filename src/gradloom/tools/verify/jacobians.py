@@ -22,6 +22,7 @@ from gradloom.autograd import forward_ad
 from gradloom.core.tensor import wrap
 
 from .case import is_float
+from .findings import close, scale
 
 STEP = 1e-6
 COMPLEX_STEP = 1e-20
@@ -70,9 +71,9 @@ def directions(array: Array, seed: int, detail: Detail) -> Array:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def uneven(like: Array) -> Array:
+def uneven(like: Array, seed: int = 5) -> Array:
     """Return random numbers of the shape and dtype of an array: a cotangent without symmetries."""
-    return from_real(np.random.default_rng((5, like.size)).uniform(0.5, 1.5, coordinates(like)), like)
+    return from_real(np.random.default_rng((seed, like.size)).uniform(0.5, 1.5, coordinates(like)), like)
 
 
 class Function:
@@ -157,6 +158,68 @@ class Function:
                 tables.append(row)
             rows.append(best)
         return self._stacked(rows)
+
+    def agrees(self, rtol: float, atol: float, forward: bool = True) -> bool:
+        """Return whether both modes agree with finite differences along one random direction of all inputs together.
+
+        That is as sharp as one direction after another, and faster, but does not say what is wrong.
+
+        Args:
+            forward: whether there is a forward mode.
+        """
+        random = np.random.default_rng((3, len(self.arrays)))
+        along = {i: random.standard_normal(coordinates(a)) for i, a in enumerate(self.arrays) if a.size}
+        if not along:
+            return False
+        size = np.sqrt(sum(float(v @ v) for v in along.values()))
+        along = {i: v / size for i, v in along.items()}
+        moved = [
+            self.values([
+                (a + step * from_real(along[i], a)).astype(a.dtype).reshape(a.shape) if i in along else a
+                for i, a in enumerate(self.arrays)
+            ])
+            for step in (STEP, -STEP)
+        ]  # fmt: skip
+        numerical = [(p - m) / (2 * STEP) for p, m in zip(*moved, strict=True)]
+        bound = atol * scale(*numerical, *self.outputs)
+        if forward:
+            tangents = self.pushed(along)
+            if not all(close(t, n, rtol, bound) for t, n in zip(tangents, numerical, strict=True)):
+                return False
+        leaves, outputs = self.graph()
+        directions = [random.standard_normal(coordinates(self.outputs[k])) for k in self.kept]
+        cotangents = [wrap(from_real(u, self.outputs[k])) for u, k in zip(directions, self.kept, strict=True)]
+        found = gradloom.autograd.grad([outputs[k] for k in self.kept], leaves, cotangents, allow_unused=True)
+        if any(g is not None and g._array.shape != x._array.shape for g, x in zip(found, leaves, strict=True)):
+            return False
+        reverse = sum(
+            float(along[i] @ to_real(g.detach()._array.astype(self.arrays[i].dtype)))
+            for i, g in enumerate(found)
+            if g is not None and i in along
+        )
+        expected = sum(float(n @ u) for n, u in zip(numerical, directions, strict=True))
+        return close(np.array(reverse), np.array(expected), rtol, bound)
+
+    def kinks(self, i: int) -> list[Array]:
+        """Return, for each differentiable output, along which directions of input `i` it or its derivative jumps, so
+        that the difference, or the second difference over the step, does not vanish with the step: [direction]."""
+        at = self.values(self.arrays)
+        found = []
+        for v in self.by_input[i]:
+            near, far = (
+                [
+                    np.maximum(np.abs(p - 2 * x + m) / step, np.abs(p - m))
+                    for p, x, m in zip(self._moved(i, v, step), at, self._moved(i, v, -step), strict=True)
+                ]
+                for step in (1e-6, 1e-5)
+            )
+            found.append(
+                [
+                    bool(np.any((a > 1e-4 * max(1.0, np.abs(x).max(initial=0))) & (a > 0.3 * b)))
+                    for a, b, x in zip(near, far, at, strict=True)
+                ]
+            )
+        return [np.array([row[n] for row in found], dtype=bool) for n in range(len(self.kept))]
 
     def complex_step(self, i: int) -> list[Array] | None:
         """Return the same by complex steps, exact to the last digits; None if inputs or outputs are complex, or the

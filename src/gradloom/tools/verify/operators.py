@@ -13,7 +13,7 @@ from typing import Any
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.derivatives.specification import Specification, load
 from gradloom.codegen.errors import UsageError
-from gradloom.codegen.outputs.render import generated_files, shown
+from gradloom.codegen.outputs.render import generated_files, has_debug, shown
 from gradloom.codegen.target import Target, installed, own, project
 from gradloom.codegen.writing.folder import stale
 from gradloom.tools.define import Definition
@@ -32,6 +32,7 @@ class Operator:
         inplace: the in-place variant derived from the entry, called in the same way; or None.
         samples: calls to check instead of those made from the schema.
         constant: arguments without a derivative where the entry cannot declare it, as in a composite.
+        fixed: arguments of which only the samples' values are valid, which the kernel does not check; a tensor's shape.
     """
 
     joined: DifferentiableFunction
@@ -39,6 +40,7 @@ class Operator:
     inplace: Callable[..., Any] | None = None
     samples: Samples | None = None
     constant: frozenset[str] = field(default_factory=frozenset)
+    fixed: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def name(self) -> str:
@@ -107,31 +109,47 @@ def join(
     overloads: Mapping[str, Callable[..., Any]],
     samples: Callable[[str], Mapping[str, Samples]] | None = None,
     constant: Callable[[str], Mapping[str, Iterable[str]]] | None = None,
+    fixed: Callable[[str], Mapping[str, Iterable[str]]] | None = None,
+    calls: Callable[[str], Mapping[str, Callable[..., Any]]] | None = None,
 ) -> tuple[Operator, ...]:
-    """Join entries to their functions. Variants that `autogen:` derives belong to the Operator of their entry.
+    """Join entries to their functions.
+
+    Variants that `autogen:` derives belong to the Operator of their entry. An in-place variant with a derivative of its
+    own has an Operator, too, with the same samples unless it has its own.
 
     Args:
         functions: the result of `derivatives.load`.
         overloads: unambiguous name (`add_Tensor`) -> function that calls it: OVERLOADS of the generated namespaces.
         samples: family -> {full name: samples}, for operators whose schema is not specific enough.
         constant: family -> {full name: arguments without a derivative}.
+        fixed: family -> {full name: arguments that are not varied}.
+        calls: family -> {full name: what takes the operator's function and returns the one to call instead}.
     """
     found = []
     for joined in functions:
-        if joined.variant is not None:
+        if joined.variant is not None and not _has_entry(joined):
             continue
         name, family = str(joined.schema.name), joined.function.family
-        inplace = next((d.schema.name.unambiguous for d in joined.function.derived if d.kind == "inplace"), None)
+        derived = joined.function.derived if joined.variant is None else ()
+        inplace = next((d.schema.name.unambiguous for d in derived if d.kind == "inplace"), None)
+        call = _reach(overloads, joined.schema.name.unambiguous)
         found.append(
             Operator(
                 joined,
-                _reach(overloads, joined.schema.name.unambiguous),
+                calls(family)[name](call) if calls and name in calls(family) else call,
                 inplace and _reach(overloads, inplace),
-                samples(family).get(name) if samples else None,
-                frozenset(constant(family).get(name, ())) if constant else frozenset(),
+                samples(family).get(name, samples(family).get(joined.function.name)) if samples else None,
+                frozenset(constant(family).get(joined.function.name, ())) if constant else frozenset(),
+                frozenset(fixed(family).get(name, ())) if fixed else frozenset(),
             )
         )
     return tuple(found)
+
+
+def _has_entry(joined: DifferentiableFunction) -> bool:
+    """Return whether an in-place variant has an entry of its own in derivatives.yaml."""
+    info = joined.info
+    return joined.variant is not None and info is not None and info.name.startswith(f"{joined.schema.name}(")
 
 
 def _reach(overloads, name):
@@ -150,7 +168,8 @@ def own_operators() -> tuple[Operator, ...]:
     """Return the operators of gradloom's own native_functions.yaml."""
     from gradloom.generated import namespaces
 
-    return join(own_specification().derivatives, namespaces.OVERLOADS, family_samples, family_constants)
+    tables = family_samples, family_constants, family_fixed, family_calls
+    return join(own_specification().derivatives, namespaces.OVERLOADS, *tables)
 
 
 def operators_of(package: str | Path | Definition) -> tuple[Operator, ...]:
@@ -158,7 +177,7 @@ def operators_of(package: str | Path | Definition) -> tuple[Operator, ...]:
 
     Args:
         package: the name of an installed package, the folder of its project, or the result of `gradloom.ops.define`.
-            A package may have samples of its own: SAMPLES and CONSTANT in its module `samples` (see docs/verify.md).
+            A package may have samples of its own: SAMPLES, CONSTANT and FIXED in its module `samples` (docs/verify.md).
 
     Raises:
         gradloom.codegen.target.UsageError: for an unknown package, or one whose generated code is out of date.
@@ -192,7 +211,7 @@ def check_fresh(target: Target) -> None:
     """Raise UsageError unless the generated code is up to date with the YAML files; a wheel's always is."""
     if target.output is None or (target.is_own and target.specification != target.output.parent):
         return
-    changed, extra = stale(target.output, generated_files(target))
+    changed, extra = stale(target.output, generated_files(target, has_debug(target)))
     names = [*changed, *extra]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -231,8 +250,9 @@ def _joined(
         found = getattr(_module(samples), name, {}) if samples else {}
         return lambda family: found
 
-    mine = join(specification.derivatives, overloads, table("SAMPLES"), table("CONSTANT"))
-    replaced = join(specification.overrides, namespaces.OVERLOADS, family_samples, family_constants)
+    mine = join(specification.derivatives, overloads, *map(table, ("SAMPLES", "CONSTANT", "FIXED", "CALLS")))
+    tables = family_samples, family_constants, family_fixed, family_calls
+    replaced = join(specification.overrides, namespaces.OVERLOADS, *tables)
     return mine + replaced
 
 
@@ -244,6 +264,16 @@ def family_samples(family: str) -> Mapping[str, Samples]:
 def family_constants(family: str) -> Mapping[str, Iterable[str]]:
     """Return {full name of an operator: arguments without a derivative} for a family of gradloom's own."""
     return getattr(_module(f"{__package__}.samples.{family}"), "CONSTANT", {})
+
+
+def family_fixed(family: str) -> Mapping[str, Iterable[str]]:
+    """Return {full name of an operator: arguments that are not varied} for a family of gradloom's own."""
+    return getattr(_module(f"{__package__}.samples.{family}"), "FIXED", {})
+
+
+def family_calls(family: str) -> Mapping[str, Callable[..., Any]]:
+    """Return {full name of an operator: what makes the function to call instead} for a family of gradloom's own."""
+    return getattr(_module(f"{__package__}.samples.{family}"), "CALLS", {})
 
 
 def _module(name: str) -> Any:

@@ -56,6 +56,7 @@ class Report:
                     "seconds": round(r.seconds, 4),
                     "checks": {c: r.mark(c) for c in CHECKS},
                     "findings": [f.as_dict() for f in r.findings],
+                    "not_varied": [{"argument": u.argument, "reason": u.reason} for u in r.unvaried],
                 }
                 for r in self.results
             ],
@@ -74,8 +75,20 @@ def text(report: Report, every_row: bool = False) -> str:
         if found and title:
             parts.append(title)
         parts += [str(f) for f in found]
-    parts.append(summary(report))
+    parts += [unvaried(report, every_row), summary(report)]
     return "\n\n".join(p for p in parts if p)
+
+
+def unvaried(report: Report, every_row: bool) -> str:
+    """Return what was not varied: each argument, or with many operators their number; empty if there are none."""
+    found = [(r.name, u) for r in report.results for u in r.unvaried]
+    if not found:
+        return ""
+    if len(report.results) > ROWS and not every_row:
+        names = len({name for name, _ in found})
+        what = f"{_many(len(found), 'argument')} of {_many(names, 'operator')}"
+        return f"Not varied, or not to every value: {what} (--long lists them, --json has them)"
+    return "\n".join(["Not varied, or not to every value:", *(f"  {name}: {one}" for name, one in found)])
 
 
 def summary(report: Report) -> str:

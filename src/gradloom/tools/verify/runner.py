@@ -14,14 +14,16 @@ import gradloom
 from gradloom.core.tensor import wrap
 
 from . import value_checks
-from .case import Case, NoSamples, cases, is_float, tensors
+from .case import Case, is_float, tensors
 from .diagnosis import explained
-from .findings import ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
+from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
 from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
 from .report import Report
+from .sampling import NoSamples, Plan, cases, plan
 from .second_order import SecondOrder
+from .sources import Source
 
 VALUE_CHECKS = (
     ("variants", value_checks.check_variants),
@@ -39,6 +41,8 @@ DETAIL = {
     "default": (Detail(48), Detail(16)),
     "thorough": (Detail(128, 6), Detail(64, 4)),
 }
+# For variations of samples.
+BRIEF = Detail(0, 1)
 SEEDS = {"fast": 1, "default": 1, "thorough": 3}
 
 
@@ -83,19 +87,57 @@ def verify_operator(operator: Operator, mode: str = "default", others: tuple[Ope
     return result
 
 
-def _faults(operator: Operator, mode: str, result: OperatorResult) -> Iterator[Fault]:
-    for seed in range(SEEDS[mode]):
-        if seed and operator.samples is not None:
-            return
-        try:
-            found = cases(operator, seed)
-        except NoSamples as error:
-            nothing = Case(operator, (), {})
-            message = f"there are no samples ({error}): give the entry a `domain:`, or samples"
-            yield Fault(nothing, "call", message, ENTRY)
-            return
-        for case in found:
-            yield from _of_case(case, mode, result)
+def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | None = None) -> Iterator[Fault]:
+    """Yield the faults of an operator, one check after another.
+
+    Args:
+        made: the calls to check, if they are known: `sampling.plan`, which does not depend on the derivative.
+    """
+    nothing = Case(operator, (), {})
+    try:
+        made = plan(operator, mode) if made is None else made
+    except NoSamples as error:
+        message = f"there are no samples ({error}): give the entry a `domain:`, or samples"
+        yield Fault(nothing, "call", message, ENTRY)
+        return
+    result.unvaried = list(made.unvaried)
+    _count(result, "static")
+    yield from _static(nothing, made)
+    repeated = range(1, SEEDS[mode]) if operator.samples is None else ()
+    for case in (*made.base, *(c for seed in repeated for c in cases(operator, seed))):
+        yield from _of_case(case, mode, result)
+    yield from made.faults
+    for case in made.varied:
+        yield from _of_variation(case, mode, result)
+
+
+def _static(nothing: Case, made: Plan) -> Iterator[Fault]:
+    """Yield what the source of an operator shows."""
+    operator = nothing.operator
+    source = Source(operator)
+    for problem in source.unknown_keywords():
+        yield Fault(nothing, "static", problem, KERNEL)
+    for argument in operator.schema.inputs:
+        name = argument.python_name
+        if argument.type.is_tensor and argument.type.is_optional and not made.faults and name not in made.none:
+            if source.is_computed_with(name) and not source.is_tested(name):
+                yield Fault(nothing, "static", f"`{name}`, which may be None, is used without a test for None", KERNEL)
+        if operator.joined.strategy == "formula" and name in made.once and source.unused(name):
+            message = f"`{name}` occurs in the kernel and in no formula, and no other value of it could be tried"
+            yield Fault(nothing, "static", message, BACKWARD)
+
+
+def _of_variation(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    """Check the derivatives of a variation of a sample; everything else is checked for samples."""
+    _count(result, "call")
+    try:
+        yield from value_checks.check_call(case)
+    except Exception as error:
+        yield Fault(case, "call", f"raises {said(error)}", KERNEL)
+        return
+    functional = case.operator.schema.kind == "functional"
+    if case.operator.differentiable if functional else case.operator.joined.strategy == "formula":
+        yield from _derivatives(case if functional else _on_a_copy(case), mode, result)
 
 
 def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
@@ -106,7 +148,7 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
         yield Fault(case, "call", f"raises {said(error)}", KERNEL)
         return
     if case.operator.schema.kind != "functional":
-        if case.operator.schema.kind == "inplace" and case.operator.joined.strategy == "formula":
+        if case.operator.joined.strategy == "formula":
             yield from _derivatives(_on_a_copy(case), mode, result)
         return
     wanted = {"fast": VALUE_CHECKS[:1], "default": VALUE_CHECKS, "thorough": VALUE_CHECKS + THOROUGH_CHECKS}
@@ -123,17 +165,21 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
 
 
 def _on_a_copy(case: Case) -> Case:
-    """Return the call of an in-place operator on a copy of its first argument, as a functional call."""
+    """Return the call of an operator that writes to arguments on copies of them, as a functional call."""
     write = case.operator.call
+    written = {a.python_name for a in case.operator.schema.inputs if a.is_write}
 
-    def call(first: Any, *args: Any, **kwargs: Any) -> Any:
-        return write(first.clone(), *args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        copies = [a.clone() if n in written else a for n, a in zip(case.names, args, strict=False)]
+        return write(*copies, **{n: a.clone() if n in written else a for n, a in kwargs.items()})
 
-    return Case(replace(case.operator, call=call), case.args, case.kwargs)
+    copy = Case(replace(case.operator, call=call), case.args, case.kwargs, case.label)
+    copy.is_varied = case.is_varied
+    return copy
 
 
 def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
-    first, second = DETAIL[mode]
+    first, second = DETAIL[mode] if not case.is_varied else (BRIEF, BRIEF)
     try:
         if not case.places or not any(o.requires_grad for o in case.call(*case.inputs())):
             if case.places:
@@ -142,7 +188,7 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
         one = FirstOrder(case, first)
         wrong = False
         for fault in one.faults():
-            wrong = wrong or fault.blame != FORWARD
+            wrong = wrong or not (fault.blame == FORWARD or fault.check == "forward")
             yield fault
         for name in one.counts:
             _count(result, name)
@@ -150,7 +196,7 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
             return  # the derivative of a wrong derivative tells nothing new
         if case.label == "0-dim" and not case.operator.is_pointwise:
             return  # many second derivatives of a single number are 0/0
-        two = SecondOrder(case, second)
+        two = SecondOrder(case, second, quick=mode != "thorough")
         yield from two.faults()
         for name in two.counts:
             _count(result, name)
@@ -162,7 +208,7 @@ def _derived(case: Case) -> Iterator[Case]:
     """Yield the call with complex numbers, if it takes them, and with 0-dim and zero-size tensors."""
     if case.floats and all(case.read(p).dtype is gradloom.float64 for p in case.floats):
         other = case.changed(_complex, "complex")
-        if _runs(other):
+        if all(case.read(p)._array.size for p in case.floats) and _runs(other):
             yield other
     if case.operator.is_pointwise and not case.operator.is_random and case.floats:
         try:

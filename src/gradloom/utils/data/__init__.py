@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
+
 from ._collate import default_collate, default_convert
 from .dataloader import DataLoader, get_worker_info
 from .dataset import (
@@ -38,3 +40,8 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+if not _typing.TYPE_CHECKING:
+    from gradloom.utils._absent import getattr_of as _getattr_of
+
+    __getattr__ = _getattr_of(__name__)

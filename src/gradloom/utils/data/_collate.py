@@ -1,4 +1,4 @@
-"""Making batches of lists of examples."""
+"""Batches from lists of examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import gradloom as gl
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Make one batch of a list of examples: stack tensors, make a tensor of numbers, and recurse into containers.
+    """Make one batch from a list of examples: stack tensors, convert numbers to a tensor, and recurse into containers.
 
     Args:
         batch: examples of one kind: tensors, arrays, numbers, strings, or mappings and sequences of these.
@@ -76,7 +76,7 @@ def _unknown(kind: Any) -> TypeError:
 
 
 def _like_mapping(example: Any, parts: dict[Any, Any]) -> Any:
-    """Return a mapping of the example's type, if it can be copied or made of a dict."""
+    """Return a mapping of the example's type, if that can be copied or made from a dict."""
     try:
         if hasattr(example, "update") and type(example) is not dict:
             out = copy(example)

@@ -146,7 +146,7 @@ class DataLoader:
                 "pinned memory won't be used.",
                 2,
             )
-        # PyTorch's loaders draw a seed for their workers each time, with and without them.
+        # PyTorch's loaders draw a seed for their workers at each iteration, even without workers.
         gl.empty((), dtype=gl.int64).random_(generator=self.generator)
         return self._iterated() if self._iterates else self._looked_up()
 

@@ -93,7 +93,7 @@ class RandomSampler(Sampler[int]):
                 size = (min(32, wanted - first),)
                 yield from gl.randint(high=count, size=size, dtype=gl.int64, generator=generator).tolist()
             return
-        for rest in range(wanted, -1, -count):  # ends with a part of an order, which may be empty, as in PyTorch
+        for rest in range(wanted, -1, -count):  # ends with part of a permutation, which may be empty, as in PyTorch
             yield from gl.randperm(count, generator=generator).tolist()[:rest]
 
     def __len__(self) -> int:

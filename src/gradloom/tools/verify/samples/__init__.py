@@ -1,7 +1,8 @@
 """Samples written by hand, a module per family, for operators whose schema is not specific enough.
 
 SAMPLES maps an operator's full name to a function that yields (args, kwargs); CONSTANT maps it to the arguments without
-a derivative that its entry cannot declare.
+a derivative that its entry cannot declare; CALLS to a function that takes the operator's and returns the one to call
+instead, where arguments must be functions of one another for the derivative to be right.
 """
 
 from __future__ import annotations

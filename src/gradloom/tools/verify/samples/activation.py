@@ -150,3 +150,6 @@ SAMPLES = {
     "_softmax_backward_data": softmax_backward("softmax"),
     "_log_softmax_backward_data": softmax_backward("log_softmax"),
 }
+
+# With a negative slope, the gradients of the in-place operators raise, as in PyTorch.
+FIXED = {"elu_": ("alpha", "scale", "input_scale"), "leaky_relu_": ("negative_slope",), "celu_": ("alpha",)}

@@ -28,6 +28,10 @@ def convolution_backward():
     plain = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     for mask in ((True, True, True), (True, False, False), (False, True, True)):
         yield (tensor(1, 2, 3, 3), tensor(1, 2, 4, 4), tensor(2, 2, 2, 2), (2,), *plain, mask), {}
+    mask = (True, True, True)
+    grouped, turned = ((1,), (0,), (1,), False, (0,), 2), ((1,), (0,), (1,), True, (0,), 1)
+    yield (tensor(1, 4, 3), tensor(1, 2, 4), tensor(4, 1, 2), (4,), *grouped, mask), {}
+    yield (tensor(1, 3, 5), tensor(1, 2, 4), tensor(2, 3, 2), (3,), *turned, mask), {}
 
 
 def convs(dims):
@@ -65,7 +69,13 @@ def merged():
     yield (tensor(1, 8, 6), (3, 4), (2, 2), (1, 1), (0, 0), (1, 1)), {}
 
 
+def steps():
+    for pad in (0, 1):
+        yield (tensor(5, 2, 3), tensor(3, 3, 2), tensor(2), pad), {}
+
+
 SAMPLES = {
+    "conv_tbc": steps,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
     "im2col": blocks,

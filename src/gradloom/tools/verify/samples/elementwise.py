@@ -32,6 +32,7 @@ def unary(*more):
 
 
 X, Y = tensor(0.3, -1.2, 2.5), tensor(1.1, 0.7, -0.4)
+TIES = tensor(0.3, 0.7, 2.5)  # with two elements of X
 MATRIX = gradloom.from_numpy(np.arange(6.0).reshape(2, 3) - 2.4)
 Z, W = complex_tensor(), complex_tensor(1)
 I, J = integers(5, -3, 12), integers(3, 6, -8)  # noqa: E741
@@ -54,9 +55,11 @@ SAMPLES = {
     "add.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, Y, {"alpha": 2.5}), (Z, W, {"alpha": 1 + 2j}), (X, Z)),
     "sub.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, Y, {"alpha": 2.5}), (Z, W, {"alpha": 1 + 2j}), (X, Z)),
     "rsub.Tensor": calls((X, Y), (MATRIX, X), (X, Y, {"alpha": 2.5}), (Z, W, {"alpha": 1 + 2j})),
+    "rsub.Scalar": calls((X, 0.7), (MATRIX, 0.7, 2.5), (Z, 0.7, 1 + 2j)),
     "mul.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (Z, W), (X, Z), (Z, X)),
     "div.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (Z, W), (X, Z), (Z, X)),
     "div.Scalar": calls((X, 2.5), (Z, 1 + 2j)),
+    **{f"{name}_.Tensor": calls((X, Y), (MATRIX, X)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "mul.Scalar": calls((X, 2.5), (Z, 1 + 2j)),
     "div.Tensor_mode": calls(
         *((X, Y, {"rounding_mode": m}) for m in (None, "trunc", "floor")), (MATRIX, X, {"rounding_mode": None})
@@ -96,9 +99,11 @@ SAMPLES = {
     "clamp.Tensor": calls((MATRIX, X - 1, X + 1), (MATRIX, None, X), (MATRIX, X, None), (MATRIX, X, Y)),
     "clip": calls((MATRIX, -1.0, 1.0)),
     "clip.Tensor": calls((MATRIX, X - 1, X + 1)),
-    # ties: the gradient is shared; finite differences cannot see that, so forward and reverse stay apart from them
-    "maximum": calls((X, Y), (MATRIX, X), (X, MATRIX)),
-    "minimum": calls((X, Y), (MATRIX, X), (X, MATRIX)),
+    "copysign.Tensor": calls((X, Y), (MATRIX, X), (tensor(0.0, -0.3, 1.0), Y)),
+    "copysign.Scalar": calls((X, -0.7), (tensor(0.0, -0.3, 1.0), 0.7)),
+    # ties: the gradient is shared, as by central differences
+    "maximum": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, TIES)),
+    "minimum": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, TIES)),
     "fmax": calls((X, Y), (MATRIX, tensor(1.0, float("nan"), 2.0))),
     "fmin": calls((X, Y), (MATRIX, tensor(1.0, float("nan"), 2.0))),
     "where.self": calls((BOOLS, MATRIX, X), (BOOLS, X, MATRIX), (ROW, MATRIX, X), (BOOLS, complex_tensor(), X)),

@@ -79,6 +79,8 @@ def _reductions(name):
             for include_self in (True, False):
                 for x, dim, index, source in _SENT if name == "scatter" else _ROWS_SENT:
                     yield (x, dim, index, source, reduce), {"include_self": include_self}
+        zero = gradloom.where(PARTS == PARTS.min(), 0, PARTS)  # the product of the others is its derivative
+        yield (X, 0, GRID if name == "scatter" else FEW, zero, "prod"), {}
 
     return found
 
@@ -141,6 +143,7 @@ SAMPLES = {
     "masked_select": calls((X, MASK), (X, ROW), (TURNED, COLUMN), (SCALAR, MASK), (X, gradloom.tensor(False))),
     "put": calls(
         (X, integers(0, 5, -1), tensor([1.0, 2, 3])),
+        (X, integers(0, 5, -1), tensor([[1.0, 2, 3]])),
         (TURNED, integers(0, 5, 5), tensor([1.0, 2, 3]), True),
         (SCALAR, PLACE, NUMBER),
     ),
@@ -196,3 +199,18 @@ for _name in """
     SAMPLES[f"{_base}_{_dot}{_overload}"] = lambda found=SAMPLES[_name]: (
         s for s in found() if s[0][0] is not SCALAR or s[0][1] is not MASK
     )
+
+# Where several indices name one element, what is written last counts: those of the samples differ. The gradient of
+# embeddings leaves `padding_idx` out and is divided by frequencies, though the result is not.
+FIXED = {
+    **dict.fromkeys(
+        ("_unsafe_index_put", "index_put", "index_put_", "_index_put_impl_"), ("accumulate", "indices", "values")
+    ),
+    **dict.fromkeys(("scatter.src", "scatter_.src"), ("dim", "index")),
+    **dict.fromkeys(("put", "put_"), ("accumulate", "index")),
+    "_unsafe_masked_index_put_accumulate": ("mask", "values"),
+    **dict.fromkeys(
+        ("embedding", "embedding_bag", "embedding_bag.padding_idx", "_embedding_bag"),
+        ("padding_idx", "scale_grad_by_freq", "sparse"),
+    ),
+}

@@ -214,9 +214,9 @@ SAMPLES = {
     "mse_loss_backward": pair_backward(),
     "l1_loss": pair(),
     "smooth_l1_loss": pair((1.0,), (0.6,)),
-    "smooth_l1_loss_backward": pair_backward(0.6),
+    "smooth_l1_loss_backward": pair_backward(2.5),
     "huber_loss": pair((1.0,), (0.6,)),
-    "huber_loss_backward": pair_backward(0.6),
+    "huber_loss_backward": pair_backward(2.5),
     "soft_margin_loss": pair(),
     "soft_margin_loss_backward": pair_backward(),
     "binary_cross_entropy": binary_cross_entropy,
@@ -256,3 +256,12 @@ CONSTANT = dict.fromkeys(("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entrop
 
 # PyTorch's gradient of log_probs is that of the logits before log_softmax; tests/conformance compares it.
 CONSTANT |= dict.fromkeys(("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor"), ("log_probs",))
+
+# The gradient has the shape that the reduction gives, and the weight's sum is an argument of its own.
+FIXED = dict.fromkeys(
+    [f"{name}_loss_backward" for name in ("mse", "smooth_l1", "huber", "soft_margin", "multi_margin", "nll")]
+    + ["binary_cross_entropy_backward", "multilabel_margin_loss_backward", "nll_loss2d_backward"],
+    ("grad_output", "reduction", "weight", "ignore_index"),
+)
+# A norm that is clamped to `eps` counts as a constant, as in PyTorch.
+FIXED["cosine_similarity"] = ("eps",)

@@ -30,6 +30,8 @@ def scaled(*cases):
         yield from complex_too(cases)()
         yield from shapes(cases[0], beta=0.5, alpha=-2)()
         yield from shapes(cases[0], beta=0)()
+        numbers = [tensor(*shape, seed=i, complex=True) for i, shape in enumerate(cases[0])]
+        yield tuple(numbers), {"beta": 0.5 - 1j, "alpha": -2 + 0.5j}
 
     return samples
 
@@ -164,3 +166,6 @@ SAMPLES = {
     "chain_matmul": chain,
     "linalg_multi_dot": multi_dot,
 }
+
+# The dimensions say how three tensors fit together.
+FIXED = {"_trilinear": ("i1", "i2", "i3", "expand1", "expand2", "expand3", "sumdim")}

@@ -27,7 +27,7 @@ def max_pool(dims):
 
 def max_pool_backward(dims):
     def make():
-        x = spread(1, 1, *SIZES[dims])
+        x = spread(1, 2, *SIZES[dims])
         settings = (2,) * dims, (2,) * dims, (0,) * dims, (1,) * dims, False
         out, indices = getattr(gradloom.dispatch._operators, f"max_pool{dims}d_with_indices")(x, *settings)
         yield (gradloom.ones_like(out), x, *settings, indices), {}
@@ -47,9 +47,15 @@ def avg_pool(dims, full=True):
 def avg_pool_backward(dims):
     def make():
         x = spread(1, 1, *SIZES[dims])
-        settings = (2,) * dims, (1,) * dims, (0,) * dims, False, True, None
-        out = getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)
-        yield (gradloom.ones_like(out), x, *settings), {}
+        for stride, *rest in (
+            (1, 0, False, True, None),
+            (2, 0, False, True, None),
+            (2, 1, True, True, None),
+            (2, 1, True, False, None),
+        ):
+            settings = (2,) * dims, (stride,) * dims, (rest[0],) * dims, *rest[1:]
+            out = getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)
+            yield (gradloom.ones_like(out), x, *settings), {}
 
     return make
 
@@ -71,7 +77,7 @@ def adaptive_avg_backward(dims):
 
 def adaptive_max_backward(dims):
     def make():
-        x = spread(1, 1, *SIZES[dims])
+        x = spread(1, 2, *SIZES[dims])
         out, indices = getattr(gradloom.dispatch._operators, f"adaptive_max_pool{dims}d")(x, (2,) * dims)
         yield (gradloom.ones_like(out), x, indices), {}
 
@@ -83,9 +89,31 @@ def unpool(dims):
         small = (2,) * dims
         settings = (small, small, (0,) * dims, (1,) * dims, False)
         out, indices = getattr(gradloom.dispatch._operators, f"max_pool{dims}d_with_indices")(
-            spread(1, 1, *(4,) * dims), *settings
+            spread(1, 2, *(4,) * dims), *settings
         )
         yield (out, indices, (4,) * dims, *((small, (0,) * dims) if dims == 3 else ())), {}
+
+    return make
+
+
+def _samples(dims):
+    return gradloom.from_numpy(np.random.default_rng(5).random((2, 1, dims)))
+
+
+def fractional(dims):
+    def make():
+        for kernel, output in ((2, 3), (1, 2), (2, 1)):
+            yield (spread(2, 1, *(6, 7, 5)[:dims]), (kernel,) * dims, (output,) * dims, _samples(dims)), {}
+
+    return make
+
+
+def fractional_backward(dims):
+    def make():
+        x, settings = spread(2, 1, *(6, 7, 5)[:dims]), ((2,) * dims, (3,) * dims)
+        pool = getattr(gradloom.dispatch._operators, f"fractional_max_pool{dims}d")
+        out, indices = pool(x, *settings, _samples(dims))
+        yield (gradloom.ones_like(out), x, *settings, indices), {}
 
     return make
 
@@ -110,4 +138,14 @@ for n in (2, 3):
         f"adaptive_max_pool{n}d": adaptive(n),
         f"adaptive_max_pool{n}d_backward": adaptive_max_backward(n),
         f"max_unpool{n}d": unpool(n),
+        f"fractional_max_pool{n}d": fractional(n),
+        f"fractional_max_pool{n}d_backward": fractional_backward(n),
     }
+
+# The kernels of backward do not check the number of dimensions, as those of forward have done.
+FIXED = dict.fromkeys(
+    ("avg_pool2d_backward", "_adaptive_avg_pool2d_backward", "avg_pool3d_backward", "_adaptive_avg_pool3d_backward"),
+    ("grad_output", "self"),
+)
+# The indices name different elements.
+FIXED |= dict.fromkeys(("max_unpool2d", "max_unpool3d"), ("self", "indices"))

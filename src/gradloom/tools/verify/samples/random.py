@@ -37,7 +37,22 @@ def dropout_backward():
     yield (tensor(2, 3), mask, 2.0), {}
 
 
+def leaky():
+    x = gradloom.from_numpy(np.random.default_rng(5).uniform(-1, 1, (2, 3)))
+    for training in (False, True):
+        yield (x, tensor(2, 3, seed=1), 0.2, 0.4, training), {}
+    yield (x, tensor(2, 3, seed=1)), {}
+
+
+def leaky_backward():
+    x = gradloom.from_numpy(np.random.default_rng(5).uniform(-1, 1, (2, 3)))
+    yield (tensor(2, 3), x, tensor(2, 3, seed=1), 0.2, 0.4, False, False), {}
+
+
 SAMPLES = {
+    "rrelu_with_noise_backward": leaky_backward,
+    "rrelu_with_noise": leaky,
+    "rrelu_with_noise_": leaky,
     "rand.generator": calls(lambda: (((2, 3),), {"generator": None})),
     "randn.generator": calls(lambda: (((2, 3),), {"generator": None})),
     "randint.low": calls(lambda: ((-3, 4, (2, 3)), {"dtype": gradloom.int64})),
@@ -56,3 +71,6 @@ SAMPLES = {
 # Seeded numbers move with mean and deviation, but are defined to have the gradient zero:
 # tests/core/test_random_operators.py tests that.
 CONSTANT = dict.fromkeys(("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"), ("mean", "std"))
+
+# With a negative slope, the gradient of the in-place operator raises, as in PyTorch.
+FIXED = dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), ("lower", "upper"))

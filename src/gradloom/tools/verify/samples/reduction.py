@@ -123,9 +123,16 @@ def norms_of_type():
         yield (tensor(2, 3), 3, (0,), keepdim), {"dtype": gradloom.float64}
 
 
+def nansums():
+    yield from along_dims(complex=False)()
+    yield (gradloom.tensor([[0.5, float("nan"), 1.5], [2.0, 1.0, 0.7]], dtype=gradloom.float64), (1,)), {}
+
+
 def vector_norms():
     yield from norms(None)()
     yield (tensor(2, 3), 3, (0,), True), {}
+    yield (tensor(3, 3), 2, (1,)), {}
+    yield (tensor(3, 3), 2, (1,), True), {}
     yield (tensor(2, 3, 2), 2, (0, -1)), {}
     yield (tensor(2, 3), 2, (0,)), {"dtype": gradloom.float64}
 
@@ -280,6 +287,11 @@ def nonzero_dims():
     yield (tensor(2, 3), (0, 1)), {}
 
 
+def pairs():
+    for p in (2.0, 0.0, 1.0, 1.5, 3.0, float("inf")):
+        yield (tensor(4, 3), p), {}
+
+
 SAMPLES = {
     "sum": everything(),
     "mean": everything(),
@@ -291,7 +303,7 @@ SAMPLES = {
     "nanmedian": everything(complex=False),
     "sum.dim_IntList": along_dims(),
     "mean.dim": along_dims(),
-    "nansum": along_dims(complex=False),
+    "nansum": nansums,
     "nanmean": without_nan(),
     "amax": along_dims(optional=False, complex=False),
     "amin": along_dims(optional=False, complex=False),
@@ -339,6 +351,8 @@ SAMPLES = {
     "linalg_vector_norm": vector_norms,
     "dist": distances,
     "cdist": row_distances(),
+    "pdist": pairs,
+    "_pdist_forward": pairs,
     "_cdist_forward": row_distances(None),
     "_euclidean_dist": euclidean_distances,
     "renorm": renormed,
@@ -371,3 +385,6 @@ SAMPLES = {
     "bincount": counted,
     "value_selecting_reduction_backward": selected,
 }
+
+# The sizes, the dimension and the indices belong together.
+FIXED = {"value_selecting_reduction_backward": ("grad", "dim", "indices", "sizes", "keepdim")}

@@ -1,0 +1,140 @@
+"""Scaled dot-product attention: the checks of its arguments, the choice of a computation, and attention written out."""
+
+from __future__ import annotations
+
+import math
+
+from ..dispatch import _operators as ops
+from ..types.dtype import bfloat16, bool as bool_, float16, float32, float64
+
+_MATH, _FLASH = 0, 1  # PyTorch's numbers of computations
+_FUSED_TYPES = (float32, float64, bfloat16, float16)
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    """Attend with the fused kernel where it applies, else by `_scaled_dot_product_attention_math`."""
+    _check(query, key, value, attn_mask)
+    choice = fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    attn_mask = _additive(attn_mask, query)
+    if choice == _FLASH:
+        return ops._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )[0]
+    return ops._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
+def _check(query, key, value, attn_mask):
+    if not query.dtype is key.dtype is value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{_type(query)} key.dtype: {_type(key)} and value.dtype: {_type(value)} instead."
+        )
+    if not query.device == key.device == value.device:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same device type, but got query.device: "
+            f"{query.device} key.device: {key.device} and value.device: {value.device} instead."
+        )
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.dim()} key.dim: {key.dim()} and value.dim: {value.dim()} instead."
+        )
+    if attn_mask is not None and attn_mask.dtype not in (bool_, float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{_type(attn_mask)} and  query.dtype: {_type(query)} instead."
+        )
+
+
+def _type(tensor):
+    """Return the C++ name of a tensor's dtype, as PyTorch's message has it."""
+    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+    names |= {
+        "int64": "long int",
+        "int32": "int",
+        "int16": "short int",
+        "int8": "signed char",
+        "uint8": "unsigned char",
+    }
+    names |= {"complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+    name = str(tensor.dtype).rpartition(".")[2]
+    return names.get(name, name)
+
+
+def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    """Return 1 if the fused kernel can compute the attention, else 0."""
+    if dropout_p > 0 or query.dtype not in _FUSED_TYPES:
+        return _MATH
+    if not query.dim() == key.dim() == value.dim() == 4 or not query.dtype is key.dtype is value.dtype:
+        return _MATH
+    (batch, heads, rows, size), (_, groups, columns, _) = query.shape, key.shape
+    if not batch == key.shape[0] == value.shape[0] or groups != value.shape[1]:
+        return _MATH
+    if heads != groups and not (enable_gqa and groups and heads % groups == 0):
+        return _MATH
+    if not size == key.shape[3] == value.shape[3] or columns != value.shape[2] or not rows or not columns:
+        return _MATH
+    tensors = [query, key, value]
+    if attn_mask is not None:
+        if attn_mask.requires_grad or attn_mask.dim() not in (2, 4):
+            return _MATH
+        full = (batch, heads, rows, columns)[-attn_mask.dim() :]
+        if any(n not in (1, m) for n, m in zip(attn_mask.shape, full, strict=True)):
+            return _MATH
+    return _FLASH if all(t.stride(-1) == 1 for t in tensors) else _MATH
+
+
+def _additive(attn_mask, query):
+    """Convert a mask of bools to numbers to add to scores: 0 where it is True and -inf elsewhere."""
+    if attn_mask is None or attn_mask.dtype is not bool_:
+        return attn_mask
+    zeros = ops.zeros_like(attn_mask, dtype=query.dtype)
+    return ops.masked_fill(zeros, ops.logical_not(attn_mask), -math.inf)
+
+
+def math_attention(query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa):
+    """Attend by matrix products and a softmax; return the result and the attention weights after dropout.
+
+    Query and key are each multiplied by the root of the scale, so that products of large elements do not overflow.
+    Halves are computed in float32.
+    """
+    dtype = query.dtype
+    if dtype is float16 or dtype is bfloat16:
+        query, key, value = query.to(float32), key.to(float32), value.to(float32)
+    factor = 1 / math.sqrt(max(query.size(-1), 1)) if scale is None else scale
+    root = math.sqrt(abs(factor))
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
+        attn_mask = ops.tril(ops.ones((query.size(-2), key.size(-2)), dtype=bool_, device=query.device))
+    attn_mask = _additive(attn_mask, query)
+    key, value = grouped(query, key, value) if enable_gqa else (key, value)
+    query = ops.mul_Scalar(query, math.copysign(root, factor))
+    scores = ops.matmul(query, ops.mul_Scalar(ops.transpose(key, -2, -1), root))
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    weights = ops._safe_softmax(scores, -1)
+    if dropout_p > 0:
+        if dropout_mask is None:
+            weights = ops.dropout(weights, dropout_p, True)
+        else:
+            weights = ops.masked_fill(weights, ops.logical_not(dropout_mask), 0.0)
+            value = value * (1 / (1 - dropout_p))
+    found = ops.matmul(weights, value)
+    return (found, weights) if found.dtype is dtype else (found.to(dtype), weights.to(dtype))
+
+
+def grouped(query, key, value):
+    """Repeat the heads of key and value (dimension -3) until there is one for each head of the query."""
+    heads, keys, values = query.size(-3), key.size(-3), value.size(-3)
+    if not keys or not values or heads % keys or heads % values:
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    if keys != heads:
+        key = ops.repeat_interleave(key, heads // keys, -3)
+    if values != heads:
+        value = ops.repeat_interleave(value, heads // values, -3)
+    return key, value

@@ -1,0 +1,1 @@
+"""Linear algebra in terms of other operators."""

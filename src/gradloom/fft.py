@@ -1,0 +1,14 @@
+"""Fourier transforms: the operators of torch.fft, whose entries have `python_module: fft`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._stubs.fft import *  # noqa: F403
+else:
+    from .binding.operators import namespace as _namespace
+    from .utils._absent import getattr_of as _getattr_of
+
+    globals().update(_namespace("fft"))
+    __getattr__ = _getattr_of(__name__)

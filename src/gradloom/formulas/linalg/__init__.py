@@ -1,0 +1,1 @@
+"""Derivative helpers of linear algebra."""

@@ -1,0 +1,1 @@
+"""Kernels of linear algebra: factorizations, solutions, and spectra of batches of matrices."""

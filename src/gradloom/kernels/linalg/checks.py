@@ -1,0 +1,51 @@
+"""PyTorch's checks of matrices, and the layout of its results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import not_implemented, type_name
+from .._common.numbers import is_half
+
+
+def require_matrices(name, array, argument="A"):
+    """Raise RuntimeError unless an array has two dimensions or more."""
+    if array.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
+
+
+def require_square(name, array, argument="A"):
+    """Raise RuntimeError unless an array is a batch of square matrices."""
+    require_matrices(name, array, argument)
+    rows, columns = array.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(
+            f"{name}: {argument} must be batches of square matrices, but they are {rows} by {columns} matrices"
+        )
+
+
+def require_floating(name, array):
+    """Raise RuntimeError for integers and bools."""
+    if array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {type_name(array.dtype)}"
+        )
+
+
+def require_lapack(name, array):
+    """Raise NotImplementedError for a dtype that LAPACK lacks; `name` is that of PyTorch's kernel."""
+    if array.dtype.kind not in "fc" or is_half(array.dtype):
+        raise not_implemented(name, array)
+
+
+def columns(array):
+    """Return a batch of matrices with each stored column after column, as LAPACK does; a copy unless it is already."""
+    return np.swapaxes(np.ascontiguousarray(np.swapaxes(array, -1, -2)), -1, -2)
+
+
+def failed_element(array):
+    """Return which matrix of a batch has nan or inf, as words that start a message; "" without a batch."""
+    if array.ndim == 2:
+        return ""
+    finite = np.isfinite(array).all((-2, -1)).reshape(-1)
+    return f"(Batch element {int(finite.argmin())}): "

@@ -1,0 +1,83 @@
+"""Factorizations of batches of matrices, and inverses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import LinAlgError, type_name
+from .._common.numbers import is_half
+from .checks import columns, require_floating, require_lapack, require_matrices, require_square
+
+
+def inv_ex(A, check_errors=False):
+    """Return the inverses of matrices, and for each 0, or the number of the first zero pivot if it is singular."""
+    require_square("linalg.inv", A)
+    _require_precise("linalg.inv", A)
+    info = np.zeros(A.shape[:-2], np.int32)
+    if not A.size:
+        return columns(A), info
+    try:
+        return columns(np.linalg.inv(A)), info
+    except np.linalg.LinAlgError:
+        singular = np.linalg.slogdet(A)[0] == 0
+    info = np.array([_first_zero_pivot(a) if bad else 0 for a, bad in _elements(A, singular)], np.int32)
+    info = info.reshape(A.shape[:-2])
+    if check_errors:
+        raise LinAlgError(singular_message("linalg.inv_ex", info))
+    eye = np.eye(A.shape[-1], dtype=A.dtype)
+    inverse = np.linalg.inv(np.where(singular[..., None, None], eye, A))
+    inverse[singular] = np.inf
+    return columns(inverse), info
+
+
+def _require_precise(name, A):
+    require_floating(name, A)
+    if is_half(A.dtype):
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(A.dtype)}")
+
+
+def _elements(A, marks):
+    return zip(A.reshape(-1, *A.shape[-2:]), np.asarray(marks).reshape(-1), strict=True)
+
+
+def _first_zero_pivot(matrix):
+    """Return the number of the first zero pivot of an LU factorization, counted from 1; n if rounding hides it."""
+    from scipy.linalg import lapack
+
+    getrf = lapack.get_lapack_funcs("getrf", (matrix,))
+    return getrf(matrix)[2] or matrix.shape[-1]
+
+
+def singular_message(name, info):
+    """Return the message for the first matrix with a zero pivot."""
+    position = int((info != 0).reshape(-1).argmax())
+    where = f"(Batch element {position}): " if info.ndim else ""
+    return (
+        f"{name}: {where}The diagonal element {int(info.reshape(-1)[position])} is zero, the inversion could not be "
+        "completed because the input matrix is singular."
+    )
+
+
+def qr(A, mode="reduced"):
+    """Return Q and R of the QR decomposition of matrices (..., m, n).
+
+    Args:
+        mode: "reduced", with k = min(m, n) columns of Q and rows of R; "complete", with m; or "r", with an empty Q.
+    """
+    require_matrices("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    require_floating("linalg.qr", A)
+    require_lapack("geqrf_cpu", A)
+    *batch, m, n = A.shape
+    if A.size:
+        if mode == "r":
+            return np.zeros(0, A.dtype), columns(np.linalg.qr(A, "r"))
+        q, r = np.linalg.qr(A, mode)
+        return columns(q), columns(r)
+    k = m if mode == "complete" else min(m, n)
+    q = np.zeros((*batch, m, k), A.dtype)
+    q[...] = np.eye(m, k)
+    return np.zeros(0, A.dtype) if mode == "r" else columns(q), columns(np.zeros((*batch, k, n), A.dtype))

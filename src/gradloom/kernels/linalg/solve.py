@@ -1,0 +1,605 @@
+"""Factorizations for solving: Cholesky, LU, LDL and Householder reflections, and solutions by them.
+
+LAPACK's routines take one matrix; SciPy provides those that NumPy does not. Batches broadcast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._common.errors import LinAlgError, size_mismatch, type_name
+from .checks import columns, require_floating, require_lapack, require_matrices, require_square
+
+
+def _lapack(name, *arrays):
+    from scipy.linalg import lapack
+
+    return lapack.get_lapack_funcs(name, arrays)
+
+
+def _flat(array, core=2):
+    """Return a batch of matrices, or of vectors for core = 1, as one list."""
+    return array.reshape(int(np.prod(array.shape[: array.ndim - core])), *array.shape[array.ndim - core :])
+
+
+def _adjoint(A):
+    return np.swapaxes(A, -1, -2).conj()
+
+
+def positive_message(name, info):
+    """Return the message for the first matrix whose Cholesky factorization failed."""
+    position = int((info != 0).reshape(-1).argmax())
+    where = f"(Batch element {position}): " if info.ndim else ""
+    return (
+        f"{name}: {where}The factorization could not be completed because the input is not positive-definite (the "
+        f"leading minor of order {int(info.reshape(-1)[position])} is not positive-definite)."
+    )
+
+
+def _cholesky(A, upper):
+    """Return triangular factors, and for each matrix 0 or the order of the first minor that is not positive."""
+    info = np.zeros(A.shape[:-2], np.int32)
+    if not A.size:
+        return columns(A), info
+    lower = _adjoint(A) if upper else A
+    try:
+        found = np.linalg.cholesky(lower)
+    except np.linalg.LinAlgError:
+        found, codes = np.empty_like(lower, order="C"), info.reshape(-1)
+        factor, out = _lapack("potrf", lower), _flat(found)
+        for i, matrix in enumerate(_flat(lower)):
+            out[i], codes[i] = factor(matrix, lower=True, clean=True)
+    return columns(_adjoint(found) if upper else found), info
+
+
+def cholesky_ex(self, upper=False, check_errors=False):
+    """Return L with L L^H = A, or U with U^H U = A, and the order of the first minor that is not positive, or 0."""
+    require_square("linalg.cholesky", self)
+    require_floating("linalg.cholesky", self)
+    require_lapack("cholesky_cpu", self)
+    found, info = _cholesky(self, upper)
+    if check_errors and info.any():
+        raise LinAlgError(positive_message("linalg.cholesky_ex", info))
+    return found, info
+
+
+def cholesky(self, upper=False):
+    """Return L with L L^H = A, or U with U^H U = A. Raises LinAlgError if A is not positive-definite."""
+    require_square("cholesky", self)
+    require_lapack("cholesky_cpu", self)
+    found, info = _cholesky(self, upper)
+    if info.any():
+        raise LinAlgError(positive_message("cholesky", info))
+    return found
+
+
+def cholesky_inverse(self, upper=False):
+    """Return (L L^H)^-1, or (U^H U)^-1 for `upper`, from a Cholesky factor."""
+    require_square("cholesky_inverse", self)
+    require_lapack("cholesky_inverse_out_cpu", self)
+    if not self.size:
+        return columns(self)
+    found, invert = np.empty_like(self, order="C"), _lapack("potri", self)
+    out = _flat(found)
+    for i, matrix in enumerate(_flat(self)):
+        triangle, info = invert(matrix, lower=not upper)
+        if info:
+            where = f"(Batch element {i}): " if self.ndim > 2 else ""
+            raise LinAlgError(
+                f"cholesky_inverse: {where}The diagonal element {info} is zero, the inversion could not be completed "
+                "because the input matrix is singular."
+            )
+        half = np.triu(triangle, 1) if upper else np.tril(triangle, -1)
+        out[i] = half + half.T.conj() + np.diag(np.diagonal(triangle).real)
+    return columns(found)
+
+
+def _require_two(b, A, name, b_name, a_name):
+    """Check a right-hand side and a matrix, for the operators that existed before torch.linalg."""
+    for array, called in ((b, b_name), (A, a_name)):
+        if array.ndim < 2:
+            raise RuntimeError(f"{called} should have at least 2 dimensions, but has {array.ndim} dimensions instead")
+    _require_pair(b, A, name)
+
+
+def _require_pair(b, A, name):
+    if b.dtype != A.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {type_name(b.dtype)} and A of type "
+            f"{type_name(A.dtype)} instead."
+        )
+    rows, cols = A.shape[-2:]
+    if rows != cols:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {cols} matrices")
+    if b.shape[-2] != rows:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {name}: each A matrix is {rows} by {cols} but each b matrix is "
+            f"{b.shape[-2]} by {b.shape[-1]}"
+        )
+
+
+def _batch(A, B):
+    """Return the common batch dimensions of two batches of matrices."""
+    if text := size_mismatch((B.shape[:-2], A.shape[:-2])):
+        raise RuntimeError(text)
+    return np.broadcast_shapes(B.shape[:-2], A.shape[:-2])
+
+
+def _broadcast(A, B):
+    """Broadcast the batch dimensions of two batches of matrices."""
+    batch = _batch(A, B)
+    return np.broadcast_to(A, batch + A.shape[-2:]), np.broadcast_to(B, batch + B.shape[-2:])
+
+
+def cholesky_solve(self, input2, upper=False):
+    """Return the solution X of A X = B from the Cholesky factor of A."""
+    _require_two(self, input2, "cholesky_solve", "b", "u")
+    require_lapack("cholesky_cpu", self)
+    B, L = self, input2
+    L, B = _broadcast(L, B)
+    found = np.zeros(B.shape, B.dtype)
+    if B.size:
+        out, solve = _flat(found), _lapack("potrs", L)
+        for i, (factor, right) in enumerate(zip(_flat(L), _flat(B), strict=True)):
+            out[i] = solve(factor, right, lower=not upper)[0]
+    return columns(found)
+
+
+def _triangular(A, B, upper, unit=False, trans=0):
+    """Solve op(A) X = B, where op(A) is A, A^T or A^H for `trans` 0, 1 or 2; divide by zero without an error."""
+    from scipy.linalg import blas
+
+    A, B = _broadcast(A, B)
+    if B.size and _goes_in_step(A):
+        return columns(_triangular_in_step(A, B, upper, unit, trans))
+    found = np.zeros(B.shape, B.dtype)
+    if B.size:
+        out, solve = _flat(found), blas.get_blas_funcs("trsm", (A,))
+        for i, (a, b) in enumerate(zip(_flat(A), _flat(B), strict=True)):
+            out[i] = solve(1.0, a, b, side=0, lower=not upper, trans_a=trans, diag=unit)
+    return columns(found)
+
+
+def _equation(name, A, B, left):
+    if B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+
+
+def solve_triangular(self, B, upper, left=True, unitriangular=False):
+    """Return X with A X = B, or X A = B, for triangular A, of which only one triangle is read."""
+    name = "linalg.solve_triangular"
+    require_square(name, self)
+    require_matrices(name, B, "B")
+    _equation(name, self, B, left)
+    require_lapack("triangular_solve_cpu", self)
+    if left:
+        return _triangular(self, B, upper, unitriangular)
+    return np.swapaxes(_triangular(self, np.swapaxes(B, -1, -2), upper, unitriangular, 1), -1, -2)
+
+
+def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
+    """Return X with A X = B, or A^T X = B, for triangular A, and a copy of A."""
+    for array, called in ((self, "b"), (A, "A")):
+        if array.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {called} to have at least 2 dimensions, but it has {array.ndim} "
+                "dimensions instead"
+            )
+    _require_pair(self, A, "triangular_solve")
+    require_lapack("triangular_solve_cpu", self)
+    A, B = _broadcast(A, self)
+    return _triangular(A, B, upper, unitriangular, int(transpose)), columns(A.copy())
+
+
+def _goes_in_step(A):
+    """Return whether a batch has so many small matrices that steps over all of them at once cost less than a call of
+    LAPACK for each."""
+    size = max(A.shape[-2:])
+    return 0 < size <= 16 and A.size >= 4 * size * A.shape[-1] * A.shape[-2]
+
+
+def _last(batch):
+    """Return a copy of a batch of matrices with the batch as one dimension, the last."""
+    return np.ascontiguousarray(np.moveaxis(batch.reshape(-1, *batch.shape[-2:]), 0, -1))
+
+
+def _lu_in_step(A):
+    """Return the factors, the pivots counted from 0, and the number of the first zero pivot, by Gaussian elimination of
+    one column of all matrices after the other."""
+    *batch, m, n = A.shape
+    work = _last(A)
+    count = work.shape[-1]
+    pivots, info = np.zeros((count, min(m, n)), np.int32), np.zeros(count, np.int32)
+    for j in range(min(m, n)):
+        column = work[j:, j]
+        sizes = np.abs(column.real) + np.abs(column.imag) if column.dtype.kind == "c" else np.abs(column)
+        best = sizes.argmax(0) + j
+        pivots[:, j] = best
+        chosen, every = best[None, None], work[j].copy()
+        row = np.take_along_axis(work, np.broadcast_to(chosen, (1, n, count)), 0)[0]
+        np.put_along_axis(work, np.broadcast_to(chosen, (1, n, count)), every[None], 0)
+        work[j] = row
+        zero = row[j] == 0
+        if zero.any():
+            info[zero & (info == 0)] = j + 1
+        below = work[j + 1 :, j]
+        np.divide(below, np.where(zero, 1, row[j]), out=below)
+        work[j + 1 :, j + 1 :] -= below[:, None] * row[j + 1 :]
+    return np.moveaxis(work, -1, 0).reshape(A.shape), pivots.reshape(*batch, -1), info.reshape(batch)
+
+
+def _triangular_in_step(A, B, upper, unit, trans):
+    """Solve as `_triangular` does, by one row of all right-hand sides after the other."""
+    a, x = _last(A), _last(B)
+    if trans:
+        a, upper = a.swapaxes(0, 1), not upper
+        a = a.conj() if trans == 2 else a
+    n = a.shape[0]
+    with np.errstate(all="ignore"):
+        for i in range(n - 1, -1, -1) if upper else range(n):
+            if not unit:
+                x[i] /= a[i, i]
+            others = slice(0, i) if upper else slice(i + 1, n)
+            x[others] -= a[others, i, None] * x[i]
+    return np.moveaxis(x, -1, 0).reshape(B.shape)
+
+
+def _lu(A):
+    """Return the LU factorization of each matrix, its pivots counted from 1, and the first zero of the diagonal."""
+    *batch, m, n = A.shape
+    factors, pivots = np.zeros(A.shape, A.dtype), np.zeros((*batch, min(m, n)), np.int32)
+    info = np.zeros(batch, np.int32)
+    if _goes_in_step(A):
+        factors[...], pivots[...], info[...] = _lu_in_step(A)
+    elif A.size:
+        factor, out, order, codes = _lapack("getrf", A), _flat(factors), _flat(pivots, 1), info.reshape(-1)
+        for i, matrix in enumerate(_flat(A)):
+            out[i], order[i], codes[i] = factor(matrix)
+    pivots += 1
+    return columns(factors), pivots, info
+
+
+def lu_factor_ex(A, pivot=True, check_errors=False):
+    """Return L and U in one matrix, pivots counted from 1, and the number of the first zero pivot, or 0."""
+    _require_lu("torch.lu_factor", A, pivot)
+    found = _lu(A)
+    if check_errors and found[2].any():
+        raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor_ex", found[2]))
+    return found
+
+
+def _require_lu(name, A, pivot):
+    if A.ndim < 2:
+        shown = ", ".join(map(str, A.shape))
+        raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: [{shown}] instead")
+    require_lapack("lu_cpu", A)
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+def zero_pivot_message(name, info):
+    """Return the message for the first matrix with a zero pivot."""
+    position = int((info != 0).reshape(-1).argmax())
+    where = f"(Batch element {position}): " if info.ndim else ""
+    k = int(info.reshape(-1)[position])
+    return (
+        f"{name}: {where}U[{k},{k}] is zero and using it on lu_solve would result in a division by zero. If you still "
+        "want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+    )
+
+
+def _order(pivots, m):
+    """Return the permutation of m rows that a list of interchanges makes."""
+    batch = pivots.shape[:-1]
+    order = np.broadcast_to(np.arange(m), (*batch, m)).copy()
+    for i in range(pivots.shape[-1]):
+        chosen = pivots[..., i : i + 1].astype(np.int64) - 1
+        taken = np.take_along_axis(order, chosen, -1)
+        np.put_along_axis(order, chosen, order[..., i : i + 1].copy(), -1)
+        order[..., i : i + 1] = taken
+    return order
+
+
+def _unpacked(LU, pivots):
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    L = np.tril(LU[..., :k], -1)
+    L[..., range(k), range(k)] = 1
+    order = _order(pivots, m)
+    P = np.zeros((*LU.shape[:-2], m, m), LU.dtype)
+    np.put_along_axis(P, order[..., None, :], 1, -2)
+    return P, L, np.triu(LU[..., :k, :])
+
+
+def lu(A, pivot=True):
+    """Return P, L and U with A = P L U."""
+    _require_lu("linalg.lu", A, pivot)
+    factors, pivots, _ = _lu(A)
+    return _unpacked(factors, pivots)
+
+
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
+    """Return P, L and U from the results of `lu_factor`; empty tensors for what is not wanted."""
+    if LU_data.ndim < 2:
+        _require_lu("torch.lu_unpack", LU_data, True)
+    if unpack_pivots and LU_pivots.dtype != np.int32:
+        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
+    m, n = LU_data.shape[-2:]
+    nothing = np.zeros(0, LU_data.dtype)
+    P = L = U = nothing
+    if unpack_pivots:
+        wrong = LU_pivots.size and (LU_pivots.min() < 1 or LU_pivots.max() > m)
+        if wrong or LU_pivots.shape != (*LU_data.shape[:-2], min(m, n)):
+            raise RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+                "Did you properly pass the result of lu_factor?"
+            )
+        P = _unpacked(LU_data, LU_pivots)[0]
+    if unpack_data:
+        _, L, U = _unpacked(LU_data, LU_pivots[..., :0] if LU_pivots.ndim else np.zeros(0, np.int32))
+        L, U = np.ascontiguousarray(L), np.ascontiguousarray(U)
+    return P, L, U
+
+
+def lu_solve(LU, pivots, B, left=True, adjoint=False):
+    """Return X with A X = B, or X A = B, or for A^H in place of A, from the results of `lu_factor`."""
+    name = "linalg.lu_solve"
+    require_floating(f"torch.{name}", LU)
+    if pivots.dtype != np.int32:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    require_square(f"torch.{name}", LU)
+    require_matrices(name, B, "B")
+    if LU.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected LU and B to have the same dtype, but found LU of type {type_name(LU.dtype)} and B of "
+            f"type {type_name(B.dtype)} instead"
+        )
+    _equation(name, LU, B, left)
+    if pivots.shape[-1:] != LU.shape[-1:]:
+        raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
+    if pivots.size and pivots.min() < 1:
+        raise RuntimeError(
+            "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of lu_factor?"
+        )
+    return _lu_solve(LU, pivots, B, left, adjoint)
+
+
+def _lu_solve(LU, pivots, B, left=True, adjoint=False):
+    if not left:
+        return columns(_adjoint(_lu_solve(LU, pivots, _adjoint(B), True, not adjoint)))
+    LU, B = _broadcast(LU, B)
+    order = np.broadcast_to(_order(pivots, LU.shape[-1]), LU.shape[:-1])[..., None]
+    if not adjoint:
+        taken = np.take_along_axis(B, order, -2)
+        return _triangular(LU, _triangular(LU, taken, False, True), True)
+    found = _triangular(LU, _triangular(LU, B, True, False, 2), False, True, 2)
+    result = np.empty_like(found)
+    np.put_along_axis(result, np.broadcast_to(order, result.shape), found, -2)
+    return columns(result)
+
+
+def _is_vector(A, B):
+    """Return whether the right-hand side is a batch of vectors, not of matrices."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+
+
+def solve_ex(A, B, left=True, check_errors=False):
+    """Return X with A X = B, or X A = B, the LU factorization, its pivots, and the first zero pivot, or 0."""
+    name = "linalg.solve"
+    require_floating(name, A)
+    require_square(name, A)
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {type_name(A.dtype)} and B of type "
+            f"{type_name(B.dtype)} instead"
+        )
+    vector = _is_vector(A, B)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    right = B[..., None] if vector else B
+    require_matrices(name, right, "B")
+    _equation(name, A, right, left)
+    require_lapack("lu_cpu", A)
+    batch = _batch(A, right)
+    LU, pivots, info = _lu(np.broadcast_to(A, batch + A.shape[-2:]))
+    if check_errors and info.any():
+        raise LinAlgError(singular_solve_message("torch.linalg.solve_ex", info))
+    found = _lu_solve(LU, pivots, right, left)
+    return found[..., 0] if vector else found, LU, pivots, info
+
+
+def singular_solve_message(name, info):
+    """Return the message for the first singular matrix of a system."""
+    where = f"(Batch element {int((info != 0).reshape(-1).argmax())}): " if info.ndim else ""
+    return f"{name}: {where}The solver failed because the input matrix is singular."
+
+
+def _require_det(name, A):
+    require_square(name, A)
+    require_floating(name, A)
+    require_lapack("lu_cpu", A)
+
+
+def _is_odd(pivots):
+    """Return whether interchanges make an odd permutation, as -1 or 1."""
+    moved = pivots != np.arange(1, pivots.shape[-1] + 1, dtype=np.int32)
+    return 1 - 2 * (moved.sum(-1) % 2)
+
+
+def det(A):
+    """Return the determinants, and the LU factorizations with their pivots."""
+    _require_det("linalg.det", A)
+    LU, pivots, _ = _lu(A)
+    diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
+    return np.asarray(diagonal.prod(-1) * _is_odd(pivots).astype(A.dtype)), LU, pivots
+
+
+def slogdet(A):
+    """Return the signs and the logarithms of the magnitudes of determinants, and LU factorizations with pivots."""
+    _require_det("linalg.slogdet", A)
+    LU, pivots, _ = _lu(A)
+    diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.abs(diagonal)).sum(-1)
+    sign = np.sign(diagonal).prod(-1) * _is_odd(pivots).astype(A.dtype)
+    return np.asarray(sign), np.asarray(logs), LU, pivots
+
+
+def geqrf(self):
+    """Return the QR decomposition in LAPACK's form: R and the reflections in one matrix, and their factors tau."""
+    if self.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    require_lapack("geqrf_cpu", self)
+    *batch, m, n = self.shape
+    found, tau = np.zeros(self.shape, self.dtype), np.zeros((*batch, min(m, n)), self.dtype)
+    if self.size:
+        factor, out, factors = _lapack("geqrf", self), _flat(found), _flat(tau, 1)
+        for i, matrix in enumerate(_flat(self)):
+            out[i], factors[i] = factor(matrix)[:2]
+    return columns(found), tau
+
+
+def _reflect(V, tau, found, reverse, adjoint=False):
+    """Apply the reflections 1 - tau v v^H, of which V has the vectors in its columns, to columns; in place."""
+    m, k = V.shape[-2], tau.shape[-1]
+    for i in range(k - 1, -1, -1) if reverse else range(k):
+        v = V[..., i:, i : i + 1].copy()
+        v[..., 0, :] = 1
+        factor = tau[..., i : i + 1, None]
+        part = found[..., i:m, :]
+        part -= (factor.conj() if adjoint else factor) * (v @ (_adjoint(v) @ part))
+    return found
+
+
+def householder_product(input, tau):
+    """Return the first columns of the product of reflections: Q from the results of `geqrf`."""
+    name = "torch.linalg.householder_product"
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    m, n = input.shape[-2:]
+    if m < n:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < tau.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if input.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {input.ndim}"
+        )
+    if tau.shape[:-1] != input.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
+        )
+    if tau.dtype != input.dtype:
+        raise RuntimeError(
+            f"{name}: tau dtype {type_name(tau.dtype)} does not match input dtype {type_name(input.dtype)}"
+        )
+    require_lapack("orgqr_cpu", input)
+    found = np.zeros(input.shape, input.dtype)
+    found[...] = np.eye(m, n)
+    return columns(_reflect(input, tau, found, True))
+
+
+def ormqr(self, input2, input3, left=True, transpose=False):
+    """Return Q C, C Q, Q^H C or C Q^H, where Q is the product of the reflections in `self` and `input2`."""
+    name, tau, other = "torch.ormqr", input2, input3
+    if self.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if other.ndim < 2:
+        raise RuntimeError(f"{name}: other must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if other.shape[side] < tau.shape[-1]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+    if tau.shape[-1] != min(other.shape[side], self.shape[-1]):
+        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
+    if other.shape[side] != self.shape[-2]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
+    if self.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {self.ndim}"
+        )
+    if self.ndim != other.ndim:
+        raise RuntimeError(
+            f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+            f"{other.ndim} and input.ndim is equal to {self.ndim}"
+        )
+    for array, called, core in ((tau, "tau", 1), (other, "other", 2)):
+        batch = array.shape[: array.ndim - core]
+        if batch != self.shape[:-2]:
+            raise RuntimeError(
+                f"{name}: Expected batch dimensions of {called} to be equal to input.shape[:-2], but got {list(batch)}"
+            )
+    for array, called in ((tau, "tau"), (other, "other")):
+        if array.dtype != self.dtype:
+            raise RuntimeError(
+                f"{name}: Expected input and {called} to have the same dtype, but input has dtype"
+                f"{type_name(self.dtype)} and {called} has dtype {type_name(array.dtype)}"
+            )
+    require_lapack("ormqr_cpu", self)
+    if left:
+        return columns(_reflect(self, tau, other.copy(), not transpose, transpose))
+    return columns(_adjoint(_reflect(self, tau, _adjoint(other).copy(), transpose, not transpose)))
+
+
+def ldl_factor_ex(self, hermitian=False, check_errors=False):
+    """Return L and the block-diagonal D of A = L D L^T, or L D L^H, in one matrix; pivots; the first zero of D."""
+    name = "torch.linalg.ldl_factor_ex"
+    require_square(name, self)
+    require_floating(name, self)
+    require_lapack("ldl_factor_kernel_cpu", self)
+    factors, pivots = np.zeros(self.shape, self.dtype), np.zeros(self.shape[:-1], np.int32)
+    info = np.zeros(self.shape[:-2], np.int32)
+    if self.size:
+        factor = _lapack("hetrf" if hermitian and self.dtype.kind == "c" else "sytrf", self)
+        out, order, codes = _flat(factors), _flat(pivots, 1), info.reshape(-1)
+        for i, matrix in enumerate(_flat(self)):
+            triangle, order[i], codes[i] = factor(matrix, lower=True)
+            out[i] = np.tril(triangle)
+    if check_errors and info.any():
+        raise RuntimeError(ldl_message(name, info))
+    return columns(factors), pivots, info
+
+
+def ldl_message(name, info):
+    """Return the message for the first matrix whose block-diagonal factor is singular."""
+    position = int((info != 0).reshape(-1).argmax())
+    where = f"(Batch element {position}): " if info.ndim else ""
+    return f"{name}: {where}Unknown error code: {int(info.reshape(-1)[position])}."
+
+
+def ldl_solve(LD, pivots, B, hermitian=False):
+    """Return X with A X = B from the results of `ldl_factor`."""
+    name = "torch.linalg.ldl_solve"
+    if B.ndim < 2:
+        raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead")
+    require_square(name, LD)
+    if pivots.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
+    if pivots.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: Expected pivots to be integers. Got {type_name(pivots.dtype)}")
+    _require_pair(B, LD, name)
+    require_lapack("ldl_solve_kernel_cpu", LD)
+    LD, B = _broadcast(LD, B)
+    found = np.zeros(B.shape, B.dtype)
+    if B.size:
+        solve = _lapack("hetrs" if hermitian and LD.dtype.kind == "c" else "sytrs", LD)
+        order = np.broadcast_to(pivots, LD.shape[:-1])
+        out = _flat(found)
+        for i, (factor, swaps, right) in enumerate(zip(_flat(LD), _flat(order, 1), _flat(B), strict=True)):
+            out[i] = solve(factor, swaps, right, lower=True)[0]
+    return columns(found)

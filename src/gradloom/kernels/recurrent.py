@@ -1,0 +1,347 @@
+"""One direction of a recurrent layer over all steps, and packed sequences.
+
+Note [Recurrent layers]
+A layer reads x[t] and its state h, and for an LSTM the cell c. With a = x[t] Wi^T + bi and b = h Wh^T + bh:
+
+    RNN    h' = tanh(a + b) or relu(a + b)
+    LSTM   i, f, g, o = a + b:  c' = sigmoid(f) c + sigmoid(i) tanh(g),  h' = sigmoid(o) tanh(c')
+    GRU    r, z, n of a and b:  n = tanh(a_n + sigmoid(r) b_n),  h' = n + sigmoid(z) (h - n)
+
+The products with Wi are one product for all steps, and so are, in the backward pass, the gradients of x, Wi and Wh;
+only h Wh^T remains within the loop. Sequences of different lengths are packed: step t has the rows of the first
+batch_sizes[t] sequences, sorted by decreasing length. The state is one buffer, of which a step updates the first rows.
+So a sequence that has ended keeps its last state, and in reverse one that has not begun its first.
+
+A sigmoid is computed as (1 + tanh(x / 2)) / 2, so that one call of tanh serves all gates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._common.errors import not_implemented, type_name
+
+RELU, TANH, LSTM, GRU = range(4)  # PyTorch's numbers of modes
+
+
+def _steps(input, batch_sizes, reverse):
+    """Return the slices of rows of the steps, in the order of computation."""
+    if batch_sizes:
+        edges = np.concatenate(([0], np.cumsum(batch_sizes))).tolist()
+    else:
+        edges = range(0, (input.shape[0] + 1) * input.shape[1], max(input.shape[1], 1))
+        edges = list(edges)[: input.shape[0] + 1] if input.shape[1] else [0] * (input.shape[0] + 1)
+    steps = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return steps[::-1] if reverse else steps
+
+
+def _rows(array):
+    """Reshape (steps, batch, size) to rows; packed rows stay."""
+    return np.ascontiguousarray(array).reshape(-1, array.shape[-1])
+
+
+def _gate_tables(hidden_size, gates, sigmoids, dtype):
+    """Return rows (scale, shift) that make sigmoids of `gates` gates from tanh(scale x)."""
+    scale, shift = np.ones(gates * hidden_size, dtype), np.zeros(gates * hidden_size, dtype)
+    for gate in sigmoids:
+        part = slice(gate * hidden_size, (gate + 1) * hidden_size)
+        scale[part] = shift[part] = 0.5
+    return scale, shift
+
+
+def rnn_layer(
+    input,
+    weight0,
+    weight1,
+    weight2,
+    weight3,
+    hx_,
+    cx_,
+    reverse,
+    batch_sizes,
+    mode,
+    hidden_size,
+    num_layers,
+    has_biases,
+    bidirectional,
+    batch_first,
+    train,
+):
+    """Compute one direction of a layer; see Note [Recurrent layers].
+
+    Args:
+        input: (steps, batch, features), or (rows, features) with `batch_sizes`; float32 or float64.
+        weight0, weight1: Wi, (gates * hidden, features), and Wh, (gates * hidden, hidden).
+        weight2, weight3: bi and bh, used if `has_biases`.
+        hx_, cx_: (batch, hidden), the initial states; the latter of an LSTM only.
+        reverse: go through the steps backwards.
+        mode: 0 to 3 for relu, tanh, LSTM and GRU.
+        num_layers, bidirectional, batch_first: not used; the layer is one, and the steps come first.
+        train: keep what the backward pass needs.
+
+    Returns:
+        The states of all steps, as the input; the last state, (batch, hidden); the last cell, empty except for an LSTM;
+        the activated gates and cells of all steps, (rows, *).
+    """
+    if input.dtype.char not in "fd":
+        raise not_implemented("mkldnn_rnn_layer", input)
+    x, steps = _rows(input), _steps(input, batch_sizes, reverse)
+    bias = (weight2 + weight3 if mode != GRU else weight2) if has_biases else None
+    out = np.empty((len(x), hidden_size), x.dtype)
+    h = np.array(hx_, order="C").reshape(-1, hidden_size)
+    if mode == GRU:
+        space = _gru(x, weight0, weight1, bias, weight3 if has_biases else None, h, steps, out)
+    elif mode == LSTM:
+        c = np.array(cx_, order="C").reshape(-1, hidden_size)
+        space = _lstm(x, weight0, weight1, bias, h, c, steps, out)
+        return out.reshape(*input.shape[:-1], hidden_size), h.reshape(hx_.shape), c.reshape(cx_.shape), space
+    else:
+        space = _plain(x, weight0, weight1, bias, h, steps, out, mode)
+    return out.reshape(*input.shape[:-1], hidden_size), h.reshape(hx_.shape), np.empty(0, x.dtype), space
+
+
+def _projected(x, weight, bias):
+    found = x @ weight.T
+    if bias is not None:
+        found += bias
+    return found
+
+
+def _plain(x, w_in, w_state, bias, h, steps, out, mode):
+    gates, transposed = _projected(x, w_in, bias), w_state.T
+    for rows in steps:
+        found, state = gates[rows], h[: rows.stop - rows.start]
+        found += state @ transposed
+        if mode == TANH:
+            np.tanh(found, out=out[rows])
+        else:
+            np.maximum(found, 0, out=out[rows])
+        state[...] = out[rows]
+    return np.empty(0, x.dtype)
+
+
+def _lstm(x, w_in, w_state, bias, h, c, steps, out):
+    size = h.shape[1]
+    scale, shift = _gate_tables(size, 4, (0, 1, 3), x.dtype)
+    space = np.empty((len(x), 5 * size), x.dtype)
+    gates, cells = _projected(x, w_in * scale[:, None], None if bias is None else bias * scale), space[:, 4 * size :]
+    transposed = np.ascontiguousarray((w_state * scale[:, None]).T)
+    for rows in steps:
+        n = rows.stop - rows.start
+        a, state, cell = gates[rows], h[:n], c[:n]
+        a += state @ transposed
+        np.tanh(a, out=a)
+        a *= scale
+        a += shift
+        cell *= a[:, size : 2 * size]
+        cell += a[:, :size] * a[:, 2 * size : 3 * size]
+        cells[rows] = cell
+        y = np.tanh(cell, out=out[rows])
+        y *= a[:, 3 * size :]
+        state[...] = y
+    space[:, : 4 * size] = gates
+    return space
+
+
+def _gru(x, w_in, w_state, bias, bias_state, h, steps, out):
+    size = h.shape[1]
+    scale = np.ones(3 * size, x.dtype)
+    scale[: 2 * size] = 0.5
+    space = np.empty((len(x), 4 * size), x.dtype)
+    gates = _projected(x, w_in * scale[:, None], None if bias is None else bias * scale)
+    transposed = np.ascontiguousarray((w_state * scale[:, None]).T)
+    offset = None if bias_state is None else bias_state * scale
+    for rows in steps:
+        a, state = gates[rows], h[: rows.stop - rows.start]
+        b = state @ transposed
+        if offset is not None:
+            b += offset
+        both, new, inner = a[:, : 2 * size], a[:, 2 * size :], b[:, 2 * size :]
+        both += b[:, : 2 * size]
+        np.tanh(both, out=both)
+        both *= 0.5
+        both += 0.5
+        new += both[:, :size] * inner
+        np.tanh(new, out=new)
+        y = np.subtract(state, new, out=out[rows])
+        y *= both[:, size:]
+        y += new
+        state[...] = y
+        space[rows, 3 * size :] = inner
+    space[:, : 3 * size] = gates
+    return space
+
+
+def _previous(out, hx, steps):
+    """Return the state before each row's step."""
+    found, state = np.empty_like(out), np.array(hx, order="C").reshape(-1, out.shape[1])
+    for rows in steps:
+        n = rows.stop - rows.start
+        found[rows] = state[:n]
+        state[:n] = out[rows]
+    return found
+
+
+def rnn_layer_backward(
+    input,
+    weight1,
+    weight2,
+    weight3,
+    weight4,
+    hx_,
+    cx_tmp,
+    output,
+    hy_,
+    cy_,
+    grad_output,
+    grad_hy,
+    grad_cy,
+    reverse,
+    mode,
+    hidden_size,
+    num_layers,
+    has_biases,
+    train,
+    bidirectional,
+    batch_sizes,
+    batch_first,
+    workspace,
+):
+    """Return the gradients of `rnn_layer` for its first seven arguments, here input to cx_tmp; of biases that are not
+    used, and of the cell of other layers than an LSTM, zeros. The gradients of the results may be None."""
+    x, out, steps = _rows(input), _rows(output), _steps(input, batch_sizes, reverse)
+    dtype, size = x.dtype, hidden_size
+    before = _previous(out, hx_, steps)
+    grad = None if grad_output is None else _rows(grad_output)
+    shape = (hx_.size // max(size, 1), size)
+    d_h = np.zeros(shape, dtype) if grad_hy is None else np.array(grad_hy, order="C").reshape(shape)
+    d_c = None
+    if mode == LSTM:
+        d_c = np.zeros(shape, dtype) if grad_cy is None else np.array(grad_cy, order="C").reshape(shape)
+        d_a = d_b = _lstm_backward(weight2, cx_tmp, workspace, grad, d_h, d_c, steps)
+    elif mode == GRU:
+        d_a, d_b = _gru_backward(weight2, before, workspace, grad, d_h, steps)
+    else:
+        d_a = d_b = _plain_backward(weight2, out, grad, d_h, steps, mode)
+    of_bias = d_a.sum(0) if has_biases else np.zeros_like(weight3)
+    other = d_b.sum(0) if d_b is not d_a and has_biases else of_bias.copy()
+    of_cell = np.zeros_like(cx_tmp) if d_c is None else d_c.reshape(cx_tmp.shape)
+    return (
+        (d_a @ weight1).reshape(input.shape),
+        d_a.T @ x,
+        d_b.T @ before,
+        of_bias,
+        other,
+        d_h.reshape(hx_.shape),
+        of_cell,
+    )
+
+
+def _plain_backward(w_state, out, grad, d_h, steps, mode):
+    factor = 1 - out * out if mode == TANH else (out > 0).astype(out.dtype)
+    for rows in reversed(steps):
+        state = d_h[: rows.stop - rows.start]
+        if grad is not None:
+            state += grad[rows]
+        factor[rows] *= state
+        np.matmul(factor[rows], w_state, out=state)
+    return factor
+
+
+def _lstm_backward(w_state, cx, space, grad, d_h, d_c, steps):
+    size = d_h.shape[1]
+    gates, cells = space[:, : 4 * size], space[:, 4 * size :]
+    i, f, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
+    # Factors of the gradients of c (for i, f and g) and of h (for o), and that of h in the gradient of c.
+    factors = np.empty((len(space), 4 * size), space.dtype)
+    before = _previous(cells, cx, steps)
+    for k, (gate, other) in enumerate(((i, g), (f, before))):
+        part = np.subtract(1, gate, out=factors[:, k * size : (k + 1) * size])
+        part *= gate
+        part *= other
+    part = np.multiply(g, g, out=factors[:, 2 * size : 3 * size])
+    np.subtract(1, part, out=part)
+    part *= i
+    top = np.tanh(cells)
+    part = np.subtract(1, o, out=factors[:, 3 * size :])
+    part *= o
+    part *= top
+    top *= top
+    np.subtract(1, top, out=top)
+    top *= o
+    for rows in reversed(steps):
+        n = rows.stop - rows.start
+        state, cell, found = d_h[:n], d_c[:n], factors[rows]
+        if grad is not None:
+            state += grad[rows]
+        cell += state * top[rows]
+        by_gate = found.reshape(n, 4, size)
+        by_gate[:, :3] *= cell[:, None]
+        by_gate[:, 3] *= state
+        cell *= f[rows]
+        np.matmul(found, w_state, out=state)
+    return factors
+
+
+def _gru_backward(w_state, before, space, grad, d_h, steps):
+    size = d_h.shape[1]
+    r, z, n, inner = (space[:, k * size : (k + 1) * size] for k in range(4))
+    of_input = np.empty((len(space), 3 * size), space.dtype)
+    of_state = np.empty_like(of_input)
+    # Factors of the gradient of h' for n, z and, by way of n, r.
+    by_new = (1 - z) * (1 - n * n)
+    by_update = (before - n) * z * (1 - z)
+    by_reset = inner * r * (1 - r)
+    for rows in reversed(steps):
+        state = d_h[: rows.stop - rows.start]
+        if grad is not None:
+            state += grad[rows]
+        a, b = of_input[rows], of_state[rows]
+        new = np.multiply(by_new[rows], state, out=a[:, 2 * size :])
+        np.multiply(by_reset[rows], new, out=a[:, :size])
+        np.multiply(by_update[rows], state, out=a[:, size : 2 * size])
+        b[:, : 2 * size] = a[:, : 2 * size]
+        np.multiply(new, r[rows], out=b[:, 2 * size :])
+        state *= z[rows]
+        state += b @ w_state
+    return of_input, of_state
+
+
+def pack_padded_sequence(input, lengths, batch_first):
+    """Return the rows of padded sequences that are within their lengths, step after step, and the number of sequences
+    of each step.
+
+    Args:
+        input: (steps, batch, *), or (batch, steps, *) if `batch_first`.
+        lengths: (batch,) of int64, decreasing.
+
+    Raises:
+        RuntimeError: for lengths that are not positive, not sorted, or not one for each sequence.
+    """
+    if lengths.ndim != 1 or lengths.dtype.char not in "lq":
+        found = f"{lengths.ndim}D cpu {type_name(lengths.dtype)} tensor"
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {found}")
+    if batch_first:
+        input = input.swapaxes(0, 1)
+    if not input.size:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.shape != (input.shape[1],):
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={input.shape[1]})"
+        )
+    if lengths[-1] <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if (np.diff(lengths) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
+            "do not need ONNX exportability."
+        )
+    if lengths[0] > input.shape[0]:
+        raise RuntimeError(
+            f"Expected `lengths` to be at most the number of steps, {input.shape[0]}, but got {int(lengths[0])}"
+        )
+    within = np.arange(lengths[0])[:, None] < lengths
+    return input[: lengths[0]][within], within.sum(1)

@@ -1,0 +1,330 @@
+"""save and load: tensors, and dicts, lists and module states that contain tensors, in PyTorch's file format.
+
+Note [The file format]
+A file is an uncompressed zip archive: `data.pkl`, a pickle (protocol 2) in which each tensor is
+`torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)` and each storage a persistent id
+`("storage", torch.FloatStorage, key, "cpu", number of elements)`, and `data/<key>` with the bytes of each storage, once
+for all tensors that share it. The pickle has PyTorch's names of functions and classes, so that each library reads the
+other's files without importing the other.
+
+A pickle can call any function of any module. `load` therefore resolves names from a list of those that rebuild tensors
+and plain containers, unless weights_only=False marks the file as trusted.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import pickle
+import sys
+import zipfile
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor, wrap
+from ..core.tensor_base import TensorBase
+from ..memory.ownership import extent, flat, offset_in_elements, owner, strided_view
+from ..tensors.construction import made
+from ..types.device import device, layout
+from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
+from ..types.size import Size
+from ._replacing import replacing
+from ._unpickling import STORAGE_NAMES, STORAGE_TYPES, Archive, Facts, Members, Old, TrustedArchive, TrustedOld, allowed
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | io.IOBase,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object and the tensors in it to a file that `load` and PyTorch's `torch.load` read.
+
+    Args:
+        obj: anything that can be pickled: a state_dict, a Tensor, containers of them, a Module.
+        f: a path, or a file that is open for writing bytes. A path is written completely or not at all.
+        pickle_module, pickle_protocol: accepted for compatibility; the protocol is always 2.
+        _use_new_zipfile_serialization: False writes PyTorch's format from before version 1.6.
+
+    Raises:
+        RuntimeError: if the folder does not exist, or two tensors have the same memory and different dtypes.
+        PicklingError: for an object that cannot be pickled, such as a lambda.
+    """
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, protocol=2)
+    pickler.old = not _use_new_zipfile_serialization
+    pickler.dump(obj)
+
+    def write(file, name):
+        if pickler.old:
+            from ..compat.legacy_serialization import write
+
+            write(file, buffer.getvalue(), pickler.storages)
+        else:
+            _write_archive(file, buffer.getvalue(), pickler.storages, name)
+
+    if not isinstance(f, str | os.PathLike):
+        if not hasattr(f, "write"):
+            raise AttributeError(
+                "expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
+                f"{type(f).__name__}"
+            )
+        write(f, "archive")
+        return
+    path = os.fspath(f)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    with replacing(path) as file:
+        write(file, os.path.splitext(os.path.basename(path))[0])
+
+
+def _write_archive(file, pickled: bytes, storages: dict, name: str) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+
+        def add(member, data):
+            archive.writestr(zipfile.ZipInfo(f"{name}/{member}", (1980, 1, 1, 0, 0, 0)), data)
+
+        add("data.pkl", pickled)
+        add("byteorder", sys.byteorder)
+        for key, base, _ in storages.values():
+            memory = flat(base)
+            add(f"data/{key}", memoryview(np.ascontiguousarray(memory).view(np.uint8)) if memory.size else b"")
+        add("version", "3\n")
+
+
+class _Name:
+    """A global of PyTorch, written into a pickle by name."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self, *args: Any) -> Any:  # never called; pickle requires a callable
+        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+
+
+_NAMES = {
+    name: _Name("torch._utils", name)
+    for name in (
+        "_rebuild_tensor_v2",
+        "_rebuild_tensor_v3",
+        "_rebuild_parameter",
+        "_rebuild_parameter_with_state",
+        "_rebuild_wrapper_subclass",
+    )
+}
+_NAMES |= {
+    name: _Name("torch", name) for name in (*STORAGE_TYPES, "Size", "device", "Tensor", *[str(t)[6:] for t in ALL])
+}
+_NAMES["UntypedStorage"] = _Name("torch.storage", "UntypedStorage")
+_NAMES["_get_layout"] = _Name("torch.serialization", "_get_layout")
+_NAMES["_rebuild_from_type_v2"] = _Name("torch._tensor", "_rebuild_from_type_v2")
+
+
+class _Stored:
+    """Takes the place of a storage in a pickle."""
+
+    def __init__(self, persistent_id: tuple) -> None:
+        self.persistent_id = persistent_id
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own in Python: `dispatch` can be extended
+    """Writes tensors, dtypes, shapes and devices under PyTorch's names.
+
+    Attributes:
+        storages: {id of an owner of memory: (key, owner, dtype)}.
+        old: whether to write the format from before PyTorch 1.6.
+    """
+
+    old = False
+
+    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+
+    def __init__(self, file: Any, protocol: int) -> None:
+        super().__init__(file, protocol)
+        self.storages: dict[int, tuple[str, np.ndarray, dtype_class]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple | None:
+        return obj.persistent_id if isinstance(obj, _Stored) else None
+
+    def save_name(self, obj: _Name) -> None:
+        self.write(f"c{obj.module}\n{obj.name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[_Name] = save_name
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Size):
+            return _NAMES["Size"], (tuple(obj),)
+        if isinstance(obj, device):
+            return _NAMES["device"], (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, layout):
+            return _NAMES["_get_layout"], (str(obj),)
+        if isinstance(obj, Tensor) and isinstance(TensorBase._array, type(type(obj)._array)):  # else it has no values
+            return self.tensor(obj)
+        return NotImplemented
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(obj, dtype_class):  # a global, not a call
+            name = _NAMES[str(obj)[6:]]
+            known = self.memo.get(id(name))
+            if known is None:
+                self.save_name(name)
+            else:
+                self.write(self.get(known[0]))
+            return
+        super().save(obj, save_persistent_id)
+
+    def tensor(self, obj: Tensor) -> tuple:
+        from ..memory.metadata import Metadata
+        from ..nn.parameter import Parameter
+
+        extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
+        if issubclass(type(obj), Parameter):
+            args = (obj.data, obj.requires_grad, OrderedDict())
+            if extra:
+                return _NAMES["_rebuild_parameter_with_state"], (*args, extra)
+            return _NAMES["_rebuild_parameter"], args
+        function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
+        if type(obj) is not Tensor:  # a user-defined subclass, which must be importable when the file is loaded
+            return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
+        if extra:
+            return _NAMES["_rebuild_from_type_v2"], (function, _NAMES["Tensor"], args, extra)
+        return function, args
+
+    def without_values(self, obj: Tensor) -> tuple:
+        """Return a wrapper subclass from its shape; its attributes hold the tensors that it wraps."""
+        args = (type(obj), obj.dtype, tuple(obj.shape), obj.stride(), 0, obj.layout, obj.device, obj.requires_grad)
+        return _NAMES["_rebuild_wrapper_subclass"], args
+
+    def plain(self, obj: Tensor) -> tuple:
+        array, kind = obj._array, obj.dtype
+        stored = self.stored(array, kind)
+        args = (stored, offset_in_elements(array), tuple(array.shape), obj.stride(), obj.requires_grad, OrderedDict())
+        bits = {name: True for name, is_set in (("conj", obj.is_conj()), ("neg", obj.is_neg())) if is_set}
+        metadata = (bits,) if bits else ()
+        if kind in STORAGE_NAMES:
+            return _NAMES["_rebuild_tensor_v2"], (*args, *metadata)
+        return _NAMES["_rebuild_tensor_v3"], (*args, kind, *metadata)
+
+    def stored(self, array: np.ndarray, kind: dtype_class) -> _Stored:
+        base = owner(array)
+        found = self.storages.get(id(base))
+        if found is None:
+            found = self.storages[id(base)] = (str(len(self.storages)), base, kind)
+        key, _, first = found
+        if first is not kind:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: "
+                f"{first} and {kind}. Save a clone() of one of them."
+            )
+        start, end = extent(base)
+        name = STORAGE_NAMES.get(kind)
+        size = (end - start) // array.itemsize if name else end - start
+        if self.old and not name:
+            raise RuntimeError(f"save(): PyTorch's format from before version 1.6 has no {kind}")
+        return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size, *(None,) * self.old))
+
+
+def load(
+    f: str | os.PathLike[str] | io.IOBase,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool = True,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read a file that `save`, or PyTorch's `torch.save`, wrote.
+
+    Args:
+        f: a path, or a file that is open for reading bytes and can seek.
+        map_location: for files with tensors of other devices: "cpu", a device, a dict of locations or a function
+            `(storage, location)`. All tensors go to the CPU.
+        weights_only: rebuild tensors, plain containers and classes allowed by `add_safe_globals`; refuse all else.
+            False runs any code that the file names: only for trusted files.
+        mmap: accepted for compatibility.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        EOFError: if it is empty.
+        RuntimeError: if the file has another format, is damaged, or has tensors of another device and there is no
+            map_location.
+        UnpicklingError: for a name that is not allowed; the message gives the remedy.
+    """
+    if isinstance(f, str | os.PathLike):
+        with open(f, "rb") as file:
+            return load(file, map_location, pickle_module, weights_only=weights_only, **pickle_load_args)
+    if not hasattr(f, "seek") or not hasattr(f, "read"):
+        raise AttributeError(
+            f"load() reads from a path or from a file that can seek, not from a {type(f).__name__}; "
+            "wrap the data in an io.BytesIO"
+        )
+    unpickler: Any = None
+    try:
+        f.seek(0, 2)
+        size = f.tell()
+        is_archive = zipfile.is_zipfile(f)
+        f.seek(0)
+        if is_archive:
+            with zipfile.ZipFile(f) as archive:  # type: ignore[arg-type]
+                members = Members(archive, size if weights_only else None)
+                unpickler = (Archive if weights_only else TrustedArchive)(io.BytesIO(members.read("data.pkl")))
+                unpickler.map_location, unpickler.members, unpickler.storages = map_location, members, {}
+                return unpickler.load()
+        if size:
+            from ..compat.legacy_serialization import read
+
+            old: Any = f
+            unpickler = (Old if weights_only else TrustedOld)(f)
+            unpickler.map_location, unpickler.left, unpickler.memory = map_location, size, {}
+            return read(old, lambda: Facts(f), unpickler)
+    except Exception as error:
+        is_known = type(error) in (RuntimeError, pickle.UnpicklingError) or (
+            unpickler is not None and error is unpickler.raised
+        )
+        is_systems = isinstance(error, OSError) and error.errno != errno.EINVAL  # a seek to nowhere
+        if is_known or is_systems or not (weights_only or isinstance(error, _OF_DAMAGE)):
+            raise
+        raise RuntimeError(f"load(): the file is damaged: {error}") from error
+    raise EOFError("load(): the file is empty")
+
+
+_OF_DAMAGE = (zipfile.BadZipFile, EOFError, KeyError)
+
+
+def add_safe_globals(safe_globals: Iterable[Callable[..., Any] | tuple[Callable[..., Any], str]]) -> None:
+    """Let `load` rebuild objects of these classes, or call these functions; `(class, "module.name")` renames one."""
+    allowed.extend(safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """Return the classes and functions allowed by add_safe_globals."""
+    return list(allowed)
+
+
+def clear_safe_globals() -> None:
+    """Disallow all classes and functions except tensors and plain containers."""
+    allowed.clear()
+
+
+class safe_globals:
+    """A `with` block in which `load` also allows these classes and functions."""
+
+    def __init__(self, safe_globals: Iterable[Callable[..., Any] | tuple[Callable[..., Any], str]]) -> None:
+        self.added: list[Any] = list(safe_globals)
+
+    def __enter__(self) -> None:
+        self.before: list[Any] = list(allowed)
+        allowed[:] = [*self.before, *self.added]
+
+    def __exit__(self, *exception: Any) -> None:
+        allowed[:] = self.before

@@ -1,0 +1,29 @@
+"""The lists of public names that gradloom does not have are those of today, and missing names say so."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+from . import absent  # noqa: E402
+
+
+@pytest.mark.parametrize("path", absent.files(), ids=lambda path: path.name)
+def test_the_lists_are_up_to_date(path):
+    assert path.read_text(encoding="utf-8") == absent.files()[path], "write it: python -m tests.conformance.absent"
+
+
+@pytest.mark.parametrize("module", [name for name in absent.MODULES if name != "torch.Tensor"])
+def test_a_missing_name_says_that_it_is_missing(module):
+    ours = absent._owner(module.replace("torch", "gradloom", 1))
+    for name in absent.absent_names()[module][1][:20]:
+        with pytest.raises(AttributeError, match=rf"^gradloom has no {module}\.{name} yet; docs/absent.md"):
+            getattr(ours, name)
+    with pytest.raises(AttributeError, match=r"^module 'gradloom[\w.]*' has no attribute 'no_such_name'$"):
+        getattr(ours, "no_such" + "_name")
+
+
+def test_public_names_leave_out_what_pytorch_keeps_to_itself():
+    names = absent.public_names("torch")
+    assert {"add", "stft", "float32", "nn", "manual_seed"} <= {*names}
+    assert not {"AliasDb", "Any", "os", "sys", "TYPE_CHECKING", "e"} & {*names}

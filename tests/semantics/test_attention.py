@@ -1,0 +1,103 @@
+"""Attention: which computation is chosen, its node, masks, layouts, long sequences and errors."""
+
+import pytest
+
+
+def inputs(torch, *lead, rows=4, columns=5, size=8, groups=None, dtype=None):
+    torch.manual_seed(0)
+    keys = lead if groups is None else (*lead[:-1], groups)
+    shapes = (*lead, rows, size), (*keys, columns, size), (*keys, columns, size)
+    return [torch.randn(*shape, dtype=dtype or torch.float32).requires_grad_() for shape in shapes]
+
+
+def attention(torch, *args, **kwargs):
+    return torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+
+
+def test_the_fused_node_saves_the_logarithms_of_sums(torch):
+    q, k, v = inputs(torch, 2, 3)
+    mask = torch.ones(4, 5, dtype=torch.bool).tril()
+    node = attention(torch, q, k, v, mask).grad_fn
+    assert node.name() == "ScaledDotProductFlashAttentionForCpuBackward0"
+    assert node._saved_logsumexp.shape == (2, 3, 4) and node._saved_logsumexp.stride() == (12, 1, 3)
+    assert node._saved_attn_mask.dtype is torch.float32
+    assert (node._saved_dropout_p, node._saved_is_causal, node._saved_scale) == (0.0, False, None)
+
+
+def test_the_choice_depends_on_ranks_sizes_and_masks(torch):
+    q, k, v = inputs(torch, 2, 3)
+    choice = torch._fused_sdp_choice
+    assert choice(q, k, v) == 1
+    assert choice(q, k, v, torch.ones(4, 1)) == 1 and choice(q, k, v, torch.ones(1, 3, 4, 5)) == 1
+    assert choice(q, k, v, torch.ones(3, 4, 5)) == 0
+    assert choice(q, k, v, torch.ones(4, 5, requires_grad=True)) == 0
+    assert choice(q, k, v, None, 0.5) == 0
+    assert choice(q[:, :, :0], k, v) == 0 and choice(q, k, v[..., :6]) == 0
+    assert choice(q[0], k[0], v[0]) == 0
+    assert choice(q, k[:, :1], v[:, :1]) == 0 and choice(q, k[:, :1], v[:, :1], enable_gqa=True) == 1
+    assert choice(q.mT.contiguous().mT, k, v) == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("rows", "columns", "large"), [(300, 400, 1.0), (400, 300, 1.0), (33, 17, 60.0)])
+def test_the_fused_computation_gives_what_products_and_a_softmax_give(torch, rows, columns, large, causal):
+    """In several blocks, and with scores far apart."""
+    q, k, v = inputs(torch, 1, 4, rows=rows, columns=columns, groups=2, dtype=torch.float64)
+    results = []
+    for function in (attention, lambda torch, *args, **kw: torch._scaled_dot_product_attention_math(*args, **kw)[0]):
+        found = function(torch, q * large, k, v, is_causal=causal, enable_gqa=True)
+        results.append((found, *torch.autograd.grad((found * found).sum(), (q, k, v))))
+    for fused, plain in zip(*results, strict=True):
+        assert torch.allclose(fused, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_a_query_that_may_attend_to_nothing_gives_zeros(torch):
+    q, k, v = inputs(torch, 2, 3)
+    mask = torch.ones(4, 5, dtype=torch.bool)
+    mask[1] = False
+    found = attention(torch, q, k, v, mask)
+    found.sum().backward()
+    assert not found[:, :, 1].any() and found[:, :, 0].all()
+    assert not q.grad[:, :, 1].any() and q.grad.isfinite().all() and k.grad.isfinite().all()
+    assert found.grad_fn is not None and not attention(torch, q[0], k[0], v[0], mask)[:, 1].any()
+
+
+def test_results_and_gradients_are_laid_out_with_the_heads_of_a_time_together(torch):
+    q, k, v = [x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in inputs(torch, 2, 3)]
+    found = attention(torch, q, k, v)
+    assert found.stride() == q.stride() == (96, 8, 24, 1)
+    grads = torch.autograd.grad(found.sum(), (q, k, v))
+    assert [g.stride() for g in grads] == [(96, 8, 24, 1), (120, 8, 24, 1), (120, 8, 24, 1)]
+
+
+def test_dropout_draws_the_numbers_of_dropout(torch):
+    q, k, v = inputs(torch, 2, 3)
+    torch.manual_seed(1)
+    found = attention(torch, q, k, v, dropout_p=0.5)
+    torch.manual_seed(1)
+    weights = torch.softmax(q @ k.mT / 8**0.5, -1)
+    assert torch.allclose(found, torch.dropout(weights, 0.5, True) @ v, atol=1e-5)
+
+
+def test_errors(torch):
+    q, k, v = inputs(torch, 2, 3)
+    for args, given, words in (
+        ((q, k.double(), v), {}, "same dtype, but got query.dtype: float key.dtype: double and value.dtype: float"),
+        ((q[0, 0, 0], k, v), {}, "to all be  at least 2 dimensional, but got query.dim: 1 key.dim: 4"),
+        ((q, k, v, torch.ones(4, 5, dtype=torch.int64)), {}, "attn_mask.dtype: long int and  query.dtype: float"),
+        ((q, k, v, torch.ones(3, 3)), {}, "must match the size of tensor b"),
+        ((q, k, v), {"dropout_p": 1.5}, "dropout probability has to be between 0 and 1, but got 1.5"),
+        ((q, k[:, :2], v[:, :2]), {"enable_gqa": True}, "Number of heads in key and value must divide"),
+        ((q[0], k[0], v[0], torch.ones(4, 5)), {"is_causal": True}, "should not be set when is_causal=True"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            attention(torch, *args, **given)
+    fused = torch._scaled_dot_product_flash_attention_for_cpu
+    for args, words in (
+        ((q[0], k, v), "Accept only 4 dims inputs shape of {B, H, T, K}"),
+        ((q, k, v[..., :4]), "Q/K/V should have the same head size"),
+        ((q, k, v, 0.5), "Currently do not support dropout > 0"),
+        ((q.long(), k.long(), v.long()), "Expected data type in FP32, FP64, BF16, FP16, but got Long instead"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            fused(*args)

@@ -1,0 +1,84 @@
+"""What random programs found: the layout of results, dtypes of `out=`, and which check of a call comes first."""
+
+import pytest
+
+VALUES = {
+    # Casts of expanded operands keep the order of their dimensions; a number to a power makes a new, row-major tensor.
+    "(torch.ones(3, dtype=torch.float16).expand(4, 3) * 2).stride()": (3, 1),
+    "torch.ones(3, dtype=torch.int8).expand(2, 4, 3).cos().stride()": (12, 3, 1),
+    "torch.pow(2.0, torch.ones(3, 2).t()).stride()": (3, 1),
+    "torch.ones(3, 2).t().pow(1).stride()": (1, 2),
+    "torch.ones(1, 3, dtype=torch.bfloat16).expand(1, 3).stride()": (3, 1),
+    # A dtype argument is by default that of out=; cat says so in words of its own.
+    "torch.sum(torch.tensor([1.5, 1.5]), 0, out=torch.zeros((), dtype=torch.int64)).item()": 2,
+    "torch.cumsum(torch.tensor([1.5, 1.5]), 0, out=torch.zeros(2, dtype=torch.int64)).tolist()": [1, 2],
+    "torch.prod(torch.tensor([2, 3]), 0, out=torch.zeros((), dtype=torch.bool)).item()": True,
+    "str(torch.tensor(True).pow(False).dtype)": "torch.bool",
+    "torch.zeros(0, 3, dtype=torch.int64).log_softmax(1).shape": (0, 3),
+    "torch.zeros(0, 3, dtype=torch.int64).view(torch.int32).shape": (0, 6),
+    "torch.tensor(1j).mode().values.item()": 1j,
+    "torch.ones(2, requires_grad=True).logical_not_().tolist()": [0.0, 0.0],
+    "torch.nn.InstanceNorm2d(2, 1e-5, 0.1, False, True)(torch.ones(1, 2, 2, 2).double()).shape": (1, 2, 2, 2),
+    # Joins resize out= before they look at its memory.
+    "torch.cat([torch.ones(2), torch.ones(1)], out=torch.zeros(1).expand(4)).stride()": (1,),
+    "torch.stack([torch.ones(2)], out=torch.zeros(1, 1).expand(4, 1)).shape": (1, 2),
+    "torch.tensor([100, 100], dtype=torch.int8).cumsum_(0).tolist()": [100, -56],
+    "torch.tensor([3, 4], dtype=torch.int8).t().cumprod_(0, dtype=torch.int8).tolist()": [3, 12],
+}
+
+ERRORS = {
+    "torch.ones(2, requires_grad=True).sum(dtype=torch.int32)": (RuntimeError, "Autograd not support dtype: Int"),
+    "torch.cat([torch.ones(2)], out=torch.zeros(2, dtype=torch.int64))": (TypeError, "torch.cat(): input types can't"),
+    "torch.ones(3)[torch.tensor(1.5)]": (IndexError, "tensors used as indices must be long, int, byte or bool"),
+    "torch.addcdiv(torch.ones(1), torch.tensor([1]), torch.tensor([2]))": (RuntimeError, "Integer division with addc"),
+    "torch.tensor(3).repeat_interleave(2, 0)": (IndexError, "Dimension out of range"),
+    "torch.ones(2, dtype=torch.complex64).sort(3)": (IndexError, "Dimension out of range"),
+    "torch.ones(2).logcumsumexp(1)": (IndexError, "Dimension out of range"),
+    "torch.ones(2).long().unfold(1, 2, 0)": (IndexError, "Dimension out of range"),
+    "torch.ones(2).baddbmm(torch.ones(2), torch.ones(2))": (IndexError, "Dimension out of range"),
+    "torch.ones(3).index_fill(0, torch.tensor([0.5]), 1j)": (IndexError, "index_fill_(): Expected dtype int64"),
+    "torch.ones(3).index_put((torch.tensor([0.5]),), torch.tensor([1]))": (IndexError, "tensors used as"),
+    "torch.ones(3).index_add(0, torch.tensor([5]), torch.ones(1))": (IndexError, "index out of range in self"),
+    "torch.ones(2, 2).renorm(2, 0, 1j)": (RuntimeError, "renorm: maxnorm must be real-valued"),
+    "torch.arange(1j)": (RuntimeError, "value cannot be converted to type double without overflow"),
+    "torch.linspace(0, 1j, 3, dtype=torch.float32)": (RuntimeError, "torch.linspace(): inferred dtype"),
+    "torch.ones(2, 3).dist(torch.ones(2, 2))": (RuntimeError, "The size of tensor a (3) must match"),
+    "torch.ones(1, dtype=torch.uint8).masked_fill(torch.tensor([True]), torch.tensor(300))": (RuntimeError, "value"),
+    "torch.ones(2, dtype=torch.complex64).unique()": (NotImplementedError, '"unique" not implemented for'),
+    "torch.polar(torch.ones(2).half(), torch.ones(2).half())": (NotImplementedError, '"polar_cpu" not implemented'),
+    "torch.diff(torch.ones(2, 3), prepend=torch.ones(3, 3), dim=1)": (RuntimeError, "diff expects the shape of tensor"),
+    "torch.cat([torch.ones(4)], out=torch.zeros(1).expand(4))": (RuntimeError, "unsupported operation: more than one"),
+    "torch.nn.Hardtanh(2, 1)": (AssertionError, "max_val (1) must be greater than min_val (2)"),
+    "torch.nn.AvgPool2d(2)(torch.ones(()))": (IndexError, "Dimension specified as -3 but tensor has no dimensions"),
+    "torch.nn.LPPool2d(2, 2)(torch.ones(4, 4))": (IndexError, "Dimension out of range (expected to be in range of [-2"),
+    "torch.nn.AvgPool1d(2)(torch.ones(4))": (RuntimeError, "Expected 2 to 3 dimensions, but got 1-dimensional tensor"),
+    "torch.nn.MaxPool1d(2)(torch.ones(4))": (RuntimeError, "max_pool1d: Expected 2D or 3D (batch mode) tensor with"),
+    "torch.nn.MaxPool2d(2)(torch.ones(4))": (RuntimeError, "non-empty 3D or 4D (batch mode) tensor expected for input"),
+    "torch.nn.AvgPool2d(2)(torch.ones(0, 4, 4))": (RuntimeError, "Expected 3D or 4D (batch mode) tensor with optional"),
+    "torch.nn.AvgPool3d(2)(torch.ones(4, 0, 4, 4))": (RuntimeError, "avg_pool3d(): Expected input's non-batch dim"),
+    "torch.nn.Unfold(2)(torch.ones(4, 4))": (IndexError, "Dimension out of range (expected to be in range of [-2, 1]"),
+    "torch.nn.BatchNorm2d(2)(torch.ones(1, 2, 2, 2).double())": (RuntimeError, "mixed dtype (CPU): all inputs must"),
+    "torch.nn.LayerNorm(2)(torch.ones(2).long())": (RuntimeError, "mixed dtype (CPU): all inputs must share same"),
+    "torch.nn.GroupNorm(1, 2).double()(torch.ones(1, 2).half())": (RuntimeError, "mixed dtype (CPU): expect parameter"),
+    "torch.tensor([True]).cumsum_(0)": (NotImplementedError, "\"cumsum_out_cpu\" not implemented for 'Bool'"),
+    "torch.ones(2).cumprod_(0, dtype=torch.int64)": (RuntimeError, "Bad in-place call: input tensor dtype float and"),
+    "torch.ones(2).long().masked_fill(torch.tensor(True), FLOAT)": (RuntimeError, "Autograd not support dtype: Long"),
+    "torch.ones(2).bool().index_fill(0, torch.tensor([0]), FLOAT)": (RuntimeError, "Autograd not support dtype: Bool"),
+    "torch.fill(torch.ones(2).int(), FLOAT)": (RuntimeError, "Autograd not support dtype: Int"),
+    "torch.ones(2).byte().index_put((torch.tensor([True, False]),), FLOAT)": (RuntimeError, "Autograd not support dty"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("expression", VALUES)
+def test_result(torch, expression):
+    assert eval(expression) == VALUES[expression]
+
+
+@pytest.mark.parametrize("expression", ERRORS)
+def test_error(torch, expression):
+    kind, words = ERRORS[expression]
+    with pytest.raises(kind) as caught:
+        eval(expression, {"torch": torch, "FLOAT": torch.tensor(1.0, requires_grad=True)})
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(words)

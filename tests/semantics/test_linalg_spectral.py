@@ -1,0 +1,127 @@
+"""Eigenvalues, singular values and what follows from them: errors, gauges, empty matrices, and kept dtypes."""
+
+import pytest
+
+
+def complex_matrix(torch, n=3):
+    real = torch.arange(1.0, n * n + 1, dtype=torch.float64).reshape(n, n).sin()
+    return torch.complex(real, real.mT.cos())
+
+
+def test_a_loss_of_the_phase_of_eigenvectors_is_refused(torch):
+    x = complex_matrix(torch)
+    hermitian = (x + x.mH).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"linalg_eigh_backward: .*specified up to multiplication by e\^\{i phi\}"):
+        torch.linalg.eigh(hermitian)[1].imag.sum().backward()
+    x.requires_grad_()
+    with pytest.raises(RuntimeError, match=r"linalg_eig_backward: .*depends on this quantity, so it is ill-defined\."):
+        torch.linalg.eig(x)[1].imag.sum().backward()
+
+
+@pytest.mark.parametrize("which", [0, 2])
+def test_a_loss_of_the_phase_of_singular_vectors_is_refused(torch, which):
+    x = complex_matrix(torch).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"svd_backward: .*depends on this phase term, making it ill-defined\."):
+        torch.linalg.svd(x)[which].imag.sum().backward()
+
+
+def test_a_loss_without_the_phase_is_differentiated(torch):
+    x = complex_matrix(torch).requires_grad_()
+    u, _, vh = torch.linalg.svd(x)
+    (u @ vh).real.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+def test_equal_singular_values_have_gradients_of_the_values_only(torch):
+    x = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    torch.linalg.svdvals(x).sum().backward()
+    assert torch.allclose(x.grad, torch.eye(3, dtype=torch.float64))
+    (grad,) = torch.autograd.grad(torch.linalg.svd(x)[0].sum(), x)
+    assert not grad.isfinite().all()
+
+
+def test_matrices_that_are_not_finite(torch):
+    x = torch.full((2, 3, 3), float("nan"))
+    x[0] = torch.eye(3)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg\.svd: \(Batch element 1\): .*non-finite values"):
+        torch.linalg.svd(x)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg\.eigh: \(Batch element 1\): The algorithm failed"):
+        torch.linalg.eigh(x)
+    with pytest.raises(RuntimeError, match="input tensor should not contain infs or NaNs"):
+        torch.linalg.eig(x)
+
+
+def test_singular_matrices(torch):
+    x = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg\.inv: The diagonal element 2 is zero"):
+        torch.linalg.inv(x)
+    with pytest.raises(
+        torch.linalg.LinAlgError, match=r"linalg\.inv: \(Batch element 1\): The diagonal element 2 is zero"
+    ):
+        torch.linalg.inv(torch.stack([torch.eye(2), x]))
+    inverse, info = torch.linalg.inv_ex(torch.stack([torch.eye(2), x]))
+    assert info.tolist() == [0, 2] and torch.equal(inverse[0], torch.eye(2))
+    assert torch.linalg.cond(x, 1).item() == float("inf")
+    assert issubclass(torch.linalg.LinAlgError, RuntimeError)
+
+
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh"])
+def test_the_triangle_that_is_read(torch, name):
+    x = torch.tensor([[1.0, 5.0], [0.0, 3.0]])
+    of_lower, of_upper = (_first(getattr(torch.linalg, name)(x, u)).tolist() for u in "LU")
+    assert of_lower == pytest.approx([1, 3])
+    assert of_upper == pytest.approx([2 - 26**0.5, 2 + 26**0.5], rel=1e-5)
+    with pytest.raises(RuntimeError, match="Expected UPLO argument to be 'L' or 'U', but got X"):
+        getattr(torch.linalg, name)(x, "X")
+
+
+def _first(found):
+    return found[0] if isinstance(found, tuple) else found
+
+
+def test_dtypes_are_kept(torch):
+    x = torch.eye(3)
+    for found in (*torch.linalg.eigh(x), *torch.linalg.svd(x), torch.linalg.pinv(x), torch.linalg.matrix_exp(x)):
+        assert found.dtype is torch.float32
+    assert {found.dtype for found in torch.linalg.eig(x)} == {torch.complex64}
+    assert torch.linalg.eigvalsh(x.to(torch.complex64)).dtype is torch.float32
+    assert torch.linalg.matrix_rank(x).dtype is torch.int64
+
+
+def test_values_only_need_no_vectors_without_gradients(torch):
+    assert torch.linalg.svdvals(torch.zeros(0, 3)).shape == (0,)
+    u, s, v = torch.svd(torch.eye(3)[:2], compute_uv=False)
+    assert u.shape == (2, 2) and v.shape == (3, 3) and not u.any() and s.tolist() == [1, 1]
+
+
+def test_drivers_of_least_squares(torch):
+    a, b = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), torch.tensor([[1.0], [2.0], [3.0]])
+    for driver in ("gels", "gelsd", "gelss", "gelsy"):
+        found = torch.linalg.lstsq(a, b, driver=driver)
+        assert torch.allclose(found.solution, torch.ones(2, 1))
+        assert found.residuals.tolist() == ([] if driver == "gelsy" else pytest.approx([9.0]))
+        assert found.rank.tolist() == ([] if driver == "gels" else 2)
+        assert len(found.singular_values) == (2 if driver in ("gelsd", "gelss") else 0)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"does not have full rank \(error code: 2\)"):
+        torch.linalg.lstsq(torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), b, driver="gels")
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_the_exponential_of_a_batch_is_that_of_its_matrices(torch, scale):
+    x = scale * torch.arange(12.0, dtype=torch.float64).reshape(3, 2, 2).cos()
+    assert torch.allclose(torch.matrix_exp(x), torch.stack([torch.matrix_exp(m) for m in x]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["symeig", "eig", "matrix_rank"])
+def test_removed_names_say_what_replaces_them(torch, name):
+    with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
+        getattr(torch, name)(torch.eye(2))
+
+
+def test_vmap_maps_the_decompositions(torch):
+    x = torch.arange(24.0, dtype=torch.float64).reshape(4, 3, 2).sin()
+    mapped = torch.func.vmap(torch.linalg.svdvals, in_dims=2)(x)
+    assert torch.allclose(mapped, torch.stack([torch.linalg.svdvals(m) for m in x.unbind(2)]))
+    b = torch.ones(4, dtype=torch.float64)
+    solved = torch.func.vmap(lambda a: torch.linalg.lstsq(a, b).solution, in_dims=2)(x)
+    assert torch.allclose(solved, torch.stack([torch.linalg.lstsq(a, b).solution for a in x.unbind(2)]))
