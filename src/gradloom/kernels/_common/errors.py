@@ -30,7 +30,9 @@ class LinAlgError(RuntimeError):
     """Raised by an operator of linear algebra if a matrix is singular, or an algorithm does not converge."""
 
     __module__ = "gradloom._C"
-    __qualname__ = __name__ = "_LinAlgError"
+
+
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
 _MANY = 1 << 24  # views of about 400 bytes

@@ -43,9 +43,8 @@ def columns(array):
     return np.swapaxes(np.ascontiguousarray(np.swapaxes(array, -1, -2)), -1, -2)
 
 
-def failed_element(array):
-    """Return which matrix of a batch has nan or inf, as words that start a message; "" without a batch."""
-    if array.ndim == 2:
+def failed_element(bad):
+    """Return the first matrix of a batch with a bad value, as words that start a message; "" without a batch."""
+    if bad.ndim == 2:
         return ""
-    finite = np.isfinite(array).all((-2, -1)).reshape(-1)
-    return f"(Batch element {int(finite.argmin())}): "
+    return f"(Batch element {int(bad.any((-2, -1)).reshape(-1).argmax())}): "

@@ -49,6 +49,9 @@ def _cholesky(A, upper):
         factor, out = _lapack("potrf", lower), _flat(found)
         for i, matrix in enumerate(_flat(lower)):
             out[i], codes[i] = factor(matrix, lower=True, clean=True)
+    nan = np.isnan(np.diagonal(found, 0, -2, -1))
+    if nan.any():  # of which LAPACK need not say that it is not positive
+        info[...] = np.where((info == 0) & nan.any(-1), nan.argmax(-1) + 1, info)
     return columns(_adjoint(found) if upper else found), info
 
 
@@ -452,7 +455,10 @@ def slogdet(A):
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
     with np.errstate(divide="ignore"):
         logs = np.log(np.abs(diagonal)).sum(-1)
-    sign = np.sign(diagonal).prod(-1) * _is_odd(pivots).astype(A.dtype)
+    sign = np.sign(diagonal)
+    if sign.dtype.kind == "f":
+        sign[np.isnan(sign)] = 0  # as torch.sign does
+    sign = sign.prod(-1) * _is_odd(pivots).astype(A.dtype)
     return np.asarray(sign), np.asarray(logs), LU, pivots
 
 

@@ -8,6 +8,7 @@ from .._common.errors import LinAlgError, size_mismatch, type_name
 from .._common.numbers import is_half, widen
 from .checks import columns, failed_element, require_floating, require_lapack, require_matrices, require_square
 
+_FAILED = "The algorithm failed to converge because the input matrix"
 _LARGE = 64  # rows and columns from which SciPy's call costs less than it saves
 
 
@@ -29,15 +30,15 @@ def eigh(A, UPLO="L", compute_v=True):
             return np.ascontiguousarray(np.linalg.eigvalsh(A, UPLO)), np.zeros(0, A.dtype)
         values, vectors = np.linalg.eigh(A, UPLO)
     except np.linalg.LinAlgError:
-        code = A.shape[-1] - 1 if compute_v else 1
+        code = max(1, A.shape[-1] - (1 if compute_v else 2))
         raise LinAlgError(f"linalg.eigh: {_not_converged(A, code)}") from None
     return np.ascontiguousarray(values), columns(vectors)
 
 
 def _not_converged(array, code):
     return (
-        f"{failed_element(array)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
-        f"too many repeated eigenvalues (error code: {code})."
+        f"{failed_element(~np.isfinite(array))}{_FAILED} is ill-conditioned or has too many repeated eigenvalues "
+        f"(error code: {code})."
     )
 
 
@@ -92,25 +93,30 @@ def svd(A, full_matrices=False, compute_uv=True, driver=None):
     require_lapack("linalg_svd_cpu", A)
     if not A.size:
         return _empty_svd(A, full_matrices, compute_uv)
+    finite = np.isfinite(A).all((-2, -1))
+    if not finite.all():
+        if (nan := np.isnan(A)).any():
+            raise LinAlgError(f"linalg.svd: {failed_element(nan)}{_FAILED} contained non-finite values.")
+        A = np.where(finite[..., None, None], A, 0)  # LAPACK's gesdd may not end where there are infinities
     try:
-        if not compute_uv:
-            none = np.zeros(0, A.dtype)
-            return none, np.ascontiguousarray(np.linalg.svd(A, compute_uv=False)), none.copy()
-        u, s, vh = _svd(A, full_matrices)
+        if compute_uv:
+            found = _svd(A, full_matrices)
+        else:
+            found = [np.zeros(0, A.dtype), np.linalg.svd(A, compute_uv=False), np.zeros(0, A.dtype)]
     except np.linalg.LinAlgError:
-        why = "contained non-finite values"
-        if np.isfinite(A).all():
-            why = "is ill-conditioned or has too many repeated singular values (error code: 1)"
-        raise LinAlgError(
-            f"linalg.svd: {failed_element(A)}The algorithm failed to converge because the input matrix {why}."
-        ) from None
-    return columns(u), np.ascontiguousarray(s), columns(vh)
+        why = "is ill-conditioned or has too many repeated singular values (error code: 1)"
+        raise LinAlgError(f"linalg.svd: {_FAILED} {why}.") from None
+    u, s, vh = found
+    if not finite.all():
+        for array in (u, s, vh) if compute_uv else (s,):
+            array[~finite] = np.nan
+    return (columns(u), np.ascontiguousarray(s), columns(vh)) if compute_uv else (u, np.ascontiguousarray(s), vh)
 
 
 def _svd(A, full_matrices):
     """Decompose by LAPACK: a large matrix of single precision in that precision, by SciPy, in half the time of NumPy,
     which computes it in double precision."""
-    if A.ndim == 2 and A.dtype.char in "fF" and min(A.shape) >= _LARGE and np.isfinite(A).all():
+    if A.ndim == 2 and A.dtype.char in "fF" and min(A.shape) >= _LARGE:
         from scipy.linalg import svd
 
         return svd(A, full_matrices, check_finite=False)
