@@ -123,7 +123,8 @@ def _number(value: float) -> str:
 def machine(contenders: list[Contender]) -> dict[str, str]:
     from importlib.metadata import version
 
-    described = {contender.name: contender.version for contender in contenders if not contender.unavailable}
+    present = [contender for contender in contenders if not contender.unavailable]
+    described = {contender.name: f"{contender.version} ({contender.blas})" for contender in present}
     return {
         "cpu": _cpu(),
         "cores": str(os.cpu_count()),

@@ -14,6 +14,9 @@ import subprocess
 import sys
 import time
 
+# Some machines pin an old kernel of OpenBLAS by these, which halves the speed of NumPy's products.
+_PINNED = "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"
+
 
 class Contender:
     """The driver's side. `unavailable` is the reason why the library cannot take part, or None."""
@@ -21,7 +24,7 @@ class Contender:
     def __init__(self, name: str) -> None:
         self.name = name
         library, _, threads = name.partition("-")
-        environment = dict(os.environ)
+        environment = {key: value for key, value in os.environ.items() if key not in _PINNED}
         if threads:
             environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         self._process = subprocess.Popen(
@@ -34,6 +37,7 @@ class Contender:
         hello = self._receive()
         self.unavailable: str | None = hello.get("error")
         self.version: str = hello.get("version", "")
+        self.blas: str = hello.get("blas", "")
 
     def visit(self, program: str, budget: float) -> dict:
         """Run `program` again and again for `budget` seconds, at least once."""
@@ -67,7 +71,7 @@ def serve(library: str, threads: int) -> None:
         given, programs, version = _load(library, threads)
     except Exception as error:
         return answer({"error": _describe(error)})
-    answer({"version": version})
+    answer({"version": version, "blas": _blas(library)})
     samples: dict = {}
     for line in sys.stdin:
         request = json.loads(line)
@@ -94,6 +98,19 @@ def _load(library: str, threads: int):
     if threads:
         module.set_num_threads(threads)
     return module, importlib.import_module("rows_torch"), str(getattr(module, "__version__", ""))
+
+
+def _blas(library: str) -> str:
+    """Return the kernel and the threads of the library's BLAS, such as "openblas SkylakeX x2"."""
+    if library == "torch":
+        torch = importlib.import_module("torch")
+        name = "mkl" if torch.backends.mkl.is_available() else "BLAS"
+        return f"{name} {torch.backends.cpu.get_cpu_capability()} x{torch.get_num_threads()}"
+    from threadpoolctl import threadpool_info
+
+    importlib.import_module("numpy.linalg")
+    found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return ", ".join(f"{p['internal_api']} {p.get('architecture', '')} x{p['num_threads']}" for p in found)
 
 
 def _measure(sample, budget: float) -> dict[str, list[float]]:
