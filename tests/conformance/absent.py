@@ -2,13 +2,15 @@
 
 There are three: `gradloom.utils._absent_names`, by which a missing name has an error of its own; docs/absent.md; and
 the figures in README.md, between two comments. A name is public if its module's `__all__` has it or, where there is
-none, if it is a function, class or submodule that its module defines. What PyTorch's C++ extension exports for its own
-use (classes of `torch._C`), names that a module only imports, and constants are left out.
+none, if it is a function, class or submodule that its module defines; submodules count whether or not a program has
+imported them. What PyTorch's C++ extension exports for its own use (classes of `torch._C`), names that a module only
+imports, and constants are left out.
 """
 
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
 import textwrap
 import types
@@ -29,8 +31,12 @@ def public_names(module: str) -> list[str]:
     """The public names of a module of PyTorch, or of torch.Tensor, sorted."""
     owner = _owner(module)
     listed = getattr(owner, "__all__", None)
-    names = listed if listed and module != "torch" else dir(owner)
-    return sorted({name for name in names if not name.startswith("_") and _is_public(module, owner, name)})
+    if listed and module != "torch":
+        names = {name for name in listed if _is_public(module, owner, name)}
+    else:
+        names = {name for name in dir(owner) if _is_public(module, owner, name)}
+        names |= {found.name for found in pkgutil.iter_modules(getattr(owner, "__path__", ()))}
+    return sorted([name for name in names if not name.startswith("_")])
 
 
 def _owner(module: str) -> Any:

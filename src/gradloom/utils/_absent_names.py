@@ -6,7 +6,7 @@ NAMES = {
         batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
         batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats binomial bit bits16
         bits1x8 bits2x4 bits4x2 bits8 ccol_indices_copy chalf choose_qparams_optimized classes classproperty
-        col_indices_copy complex32 cond crow_indices_copy cudnn_affine_grid_generator cudnn_batch_norm
+        col_indices_copy complex32 cond contrib crow_indices_copy cudnn_affine_grid_generator cudnn_batch_norm
         cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose
         cudnn_grid_sampler cudnn_is_acceptable dequantize distributed distributions dsmm empty_quantized
         export fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
@@ -20,24 +20,24 @@ NAMES = {
         merge_type_from_type_comment miopen_batch_norm miopen_convolution miopen_convolution_add_relu
         miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution
         miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights
-        mkldnn_max_pool2d mkldnn_max_pool3d monitor multiprocessing native_channel_shuffle native_norm nested
-        package parse_ir parse_schema parse_type_comment prepare_multiprocessing_environment
-        profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 q_per_channel_axis q_per_channel_scales
-        q_per_channel_zero_points q_scale q_zero_point qint32 qint8 quantization quantize_per_channel
-        quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell
-        quantized_lstm quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
-        quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom quint2x4 quint4x2 quint8 resize_as_sparse_
-        row_indices_copy saddmm segment_reduce set_autocast_ipu_dtype set_autocast_ipu_enabled
-        set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse smm sparse sparse_bsc sparse_bsc_tensor
-        sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc sparse_csc_tensor
-        sparse_csr sparse_csr_tensor spmm sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float
-        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator
-        torch_version uint1 uint2 uint3 uint4 uint5 uint6 uint7 unify_type_list values_copy vander wait
-        while_loop
+        mkldnn_max_pool2d mkldnn_max_pool3d monitor multiprocessing native_channel_shuffle native_norm
+        nativert nested numa onnx package parse_ir parse_schema parse_type_comment
+        prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_lazy_reinit_cuda12
+        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qint32 qint8
+        quantization quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
+        quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
+        quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom
+        quint2x4 quint4x2 quint8 resize_as_sparse_ row_indices_copy saddmm segment_reduce
+        set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
+        slice_inverse smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor
+        spmm sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
+        sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator torch_version uint1 uint2 uint3
+        uint4 uint5 uint6 uint7 unify_type_list values_copy vander wait while_loop
     """,
     "torch.nn": """
         AdaptiveLogSoftmaxWithLoss Container LinearCrossEntropyLoss LinearCrossEntropyOptions SyncBatchNorm
-        attention common_types factory_kwargs grad intrinsic qat quantizable quantized
+        attention backends common_types cpp factory_kwargs grad intrinsic qat quantizable quantized
     """,
     "torch.nn.functional": """
         ScalingType SwizzleType assert_int_or_pair grouped_mm has_torch_function has_torch_function_unary
@@ -50,9 +50,10 @@ NAMES = {
         functionalize
     """,
     "torch.utils": """
-        backcompat backend_registration collect_env cpp_backtrace deterministic
-        generate_methods_for_privateuse1_backend get_cpp_backtrace rename_privateuse1_backend set_module
-        swap_tensors throughput_benchmark weak
+        backcompat backend_registration benchmark bundled_inputs collect_env cpp_backtrace cpp_extension
+        debug_log deterministic file_baton generate_methods_for_privateuse1_backend get_cpp_backtrace hipify
+        jit mkldnn mobile_optimizer model_dump model_zoo rename_privateuse1_backend serialization set_module
+        show_pickle swap_tensors tensorboard throughput_benchmark weak
     """,
     "torch.utils.data": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
