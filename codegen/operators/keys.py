@@ -51,7 +51,7 @@ TYPE_PROMOTIONS = (
     "none",
 )
 
-AUTOCASTS = ("lower_precision", "fp32", "promote")
+AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 
 # For a tensor given as out=: its dtype, and the memory that it may share with the inputs.
 OUT_DTYPES = ("castable", "same_dtype", "computed")
@@ -76,7 +76,7 @@ KEYS = {
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
-    "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments", AUTOCASTS),
+    "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY)),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),

@@ -59,7 +59,7 @@ class NativeFunction:
     out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them
     # 'exact' if a number is not rounded to half precision beside such a tensor; else None
     half_numbers: str | None = None
-    # 'lower_precision', 'fp32' or 'promote': autocast's rule for the arguments; None for none
+    # 'lower_precision', 'fp32', 'promote' or 'lower_result': autocast's rule; None for none
     autocast: str | None = None
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     top_level: bool = False  # whether an operator of a package is also a function of gradloom

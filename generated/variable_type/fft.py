@@ -237,7 +237,7 @@ def fft_fft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.fft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft, (input, n, dim, norm), out, composite_fft.fft)
     if out is not None:
         return write_out(fft_fft, (input, n, dim, norm), out)
@@ -250,7 +250,7 @@ def fft_ifft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.ifft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft, (input, n, dim, norm), out, composite_fft.ifft)
     if out is not None:
         return write_out(fft_ifft, (input, n, dim, norm), out)
@@ -263,7 +263,7 @@ def fft_rfft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.rfft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft, (input, n, dim, norm), out, composite_fft.rfft)
     if out is not None:
         return write_out(fft_rfft, (input, n, dim, norm), out)
@@ -276,7 +276,7 @@ def fft_irfft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.irfft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft, (input, n, dim, norm), out, composite_fft.irfft)
     if out is not None:
         return write_out(fft_irfft, (input, n, dim, norm), out)
@@ -289,7 +289,7 @@ def fft_hfft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.hfft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_hfft, (input, n, dim, norm), out, composite_fft.hfft)
     if out is not None:
         return write_out(fft_hfft, (input, n, dim, norm), out)
@@ -302,7 +302,7 @@ def fft_ihfft(input, n, dim, norm, *, out=None):
     Made of other operators by composite.fft.ihfft, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ihfft, (input, n, dim, norm), out, composite_fft.ihfft)
     if out is not None:
         return write_out(fft_ihfft, (input, n, dim, norm), out)
@@ -315,7 +315,7 @@ def fft_fft2(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.fftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft2, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
         return write_out(fft_fft2, (input, s, dim, norm), out)
@@ -328,7 +328,7 @@ def fft_ifft2(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.ifftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft2, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
         return write_out(fft_ifft2, (input, s, dim, norm), out)
@@ -341,7 +341,7 @@ def fft_rfft2(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.rfftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft2, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
         return write_out(fft_rfft2, (input, s, dim, norm), out)
@@ -354,7 +354,7 @@ def fft_irfft2(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.irfftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft2, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
         return write_out(fft_irfft2, (input, s, dim, norm), out)
@@ -393,7 +393,7 @@ def fft_fftn(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.fftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fftn, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
         return write_out(fft_fftn, (input, s, dim, norm), out)
@@ -406,7 +406,7 @@ def fft_ifftn(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.ifftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifftn, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
         return write_out(fft_ifftn, (input, s, dim, norm), out)
@@ -419,7 +419,7 @@ def fft_rfftn(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.rfftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfftn, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
         return write_out(fft_rfftn, (input, s, dim, norm), out)
@@ -432,7 +432,7 @@ def fft_irfftn(input, s, dim, norm, *, out=None):
     Made of other operators by composite.fft.irfftn, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfftn, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
         return write_out(fft_irfftn, (input, s, dim, norm), out)
@@ -479,7 +479,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     if n_fft.__class__ is not int or hop_length is not None and hop_length.__class__ is not int or win_length is not None and win_length.__class__ is not int or center.__class__ is not bool or pad_mode.__class__ is not str or normalized.__class__ is not bool or onesided is not None and onesided.__class__ is not bool or return_complex is not None and return_complex.__class__ is not bool or align_to_window is not None and align_to_window.__class__ is not bool:
         return _STFT_CENTER(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(stft, (input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window), None, composite_fft.stft)
     return composite_fft.stft(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
 
@@ -599,3 +599,23 @@ def fft_ifftshift(input, dim):
     if flags and flags & INTERCEPT:
         return intercept(fft_ifftshift, (input, dim), None, composite_fft.ifftshift)
     return composite_fft.ifftshift(input, dim)
+
+
+# The rule of autocast for the arguments: the key `autocast` of the entry.
+AUTOCAST_RULES = {
+    "fft_fft": "fp32",
+    "fft_ifft": "fp32",
+    "fft_rfft": "fp32",
+    "fft_irfft": "fp32",
+    "fft_hfft": "fp32",
+    "fft_ihfft": "fp32",
+    "fft_fft2": "fp32",
+    "fft_ifft2": "fp32",
+    "fft_rfft2": "fp32",
+    "fft_irfft2": "fp32",
+    "fft_fftn": "fp32",
+    "fft_ifftn": "fp32",
+    "fft_rfftn": "fp32",
+    "fft_irfftn": "fp32",
+    "stft": "fp32",
+}

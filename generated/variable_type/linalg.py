@@ -108,7 +108,7 @@ def linalg_inv_ex(A, *, check_errors=False, out=None):
     if check_errors.__class__ is not bool:
         return _LINALG_INV_EX(A, check_errors=check_errors, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_inv_ex, (A, check_errors), out)
         inverse, info = take_kernel()()
@@ -173,7 +173,7 @@ def linalg_inv(A, *, out=None):
     if A_ is None:
         return _LINALG_INV(A, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_inv, (A,), out, composite_linalg_factorizations.inv)
     if out is not None:
         return write_out(linalg_inv, (A,), out, "same_dtype shared")
@@ -198,7 +198,7 @@ def inverse(input, *, out=None):
     if self_ is None:
         return _INVERSE(input, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(inverse, (input,), out, composite_linalg_factorizations.inverse)
     if out is not None:
         return write_out(inverse, (input,), out, "same_dtype shared")
@@ -231,7 +231,7 @@ def linalg_qr(A, mode='reduced', *, out=None):
     if mode.__class__ is not str:
         return _LINALG_QR(A, mode, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_qr, (A, mode), out)
         Q, R = take_kernel()()
@@ -299,7 +299,7 @@ def qr(input, some=True, *, out=None):
     if some.__class__ is not bool:
         return _QR(input, some, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(qr, (input, some), out, composite_linalg_factorizations.qr)
     if out is not None:
         return write_out(qr, (input, some), out, "same_dtype shared")
@@ -332,7 +332,7 @@ def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
     if upper.__class__ is not bool or check_errors.__class__ is not bool:
         return _LINALG_CHOLESKY_EX(input, upper=upper, check_errors=check_errors, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_cholesky_ex, (input, upper, check_errors), out)
         L, info = take_kernel()()
@@ -400,7 +400,7 @@ def linalg_cholesky(input, *, upper=False, out=None):
     if upper.__class__ is not bool:
         return _LINALG_CHOLESKY(input, upper=upper, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cholesky, (input, upper), out, composite_linalg_solve.linalg_cholesky)
     if out is not None:
         return write_out(linalg_cholesky, (input,), out, "same_dtype shared", upper=upper)
@@ -436,7 +436,7 @@ def cholesky(input, upper=False, *, out=None):
     if upper.__class__ is not bool:
         return _CHOLESKY(input, upper, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(cholesky, (input, upper), out)
         result = take_kernel()()
@@ -509,7 +509,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
     if upper.__class__ is not bool:
         return _CHOLESKY_SOLVE(input, input2, upper, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(cholesky_solve, (input, input2, upper), out)
         result = take_kernel()()
@@ -590,7 +590,7 @@ def cholesky_inverse(input, upper=False, *, out=None):
     if upper.__class__ is not bool:
         return _CHOLESKY_INVERSE(input, upper, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(cholesky_inverse, (input, upper), out)
         result = take_kernel()()
@@ -752,7 +752,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     if upper.__class__ is not bool or transpose.__class__ is not bool or unitriangular.__class__ is not bool:
         return _TRIANGULAR_SOLVE(input, A, upper, transpose, unitriangular, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(triangular_solve, (input, A, upper, transpose, unitriangular), out)
         solution, cloned_coefficient = take_kernel()()
@@ -1107,7 +1107,7 @@ def lu_solve(input, LU_data, LU_pivots, *, out=None):
     if self_ is None:
         return _LU_SOLVE(input, LU_data, LU_pivots, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(lu_solve, (input, LU_data, LU_pivots), out, composite_linalg_solve.lu_solve)
     if out is not None:
         return write_out(lu_solve, (input, LU_data, LU_pivots), out, "same_dtype shared")
@@ -1209,7 +1209,7 @@ def _lu_with_info(input, pivot=True, check_errors=True):
     if pivot.__class__ is not bool or check_errors.__class__ is not bool:
         return __LU_WITH_INFO(input, pivot, check_errors)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(_lu_with_info, (input, pivot, check_errors), None, composite_linalg_solve.lu_with_info)
     return composite_linalg_solve.lu_with_info(input, pivot, check_errors)
 
@@ -1353,7 +1353,7 @@ def linalg_solve(A, B, *, left=True, out=None):
     if left.__class__ is not bool:
         return _LINALG_SOLVE(A, B, left=left, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_solve, (A, B, left), out, composite_linalg_solve.solve)
     if out is not None:
         return write_out(linalg_solve, (A, B), out, "same_dtype shared", left=left)
@@ -1657,7 +1657,7 @@ def geqrf(input, *, out=None):
     if self_ is None:
         return _GEQRF(input, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(geqrf, (input,), out)
         a, tau = take_kernel()()
@@ -1717,7 +1717,7 @@ def linalg_householder_product(input, tau, *, out=None):
     if input_ is None:
         return _LINALG_HOUSEHOLDER_PRODUCT(input, tau, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_householder_product, (input, tau), out)
         result = take_kernel()()
@@ -1792,7 +1792,7 @@ def orgqr(input, input2, *, out=None):
     if self_ is None:
         return _ORGQR(input, input2, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(orgqr, (input, input2), out, composite_linalg_solve.orgqr)
     if out is not None:
         return write_out(orgqr, (input, input2), out, "same_dtype shared")
@@ -1825,7 +1825,7 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
     if left.__class__ is not bool or transpose.__class__ is not bool:
         return _ORMQR(input, input2, input3, left, transpose, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(ormqr, (input, input2, input3, left, transpose), out)
         result = take_kernel()()
@@ -2039,7 +2039,7 @@ def linalg_tensorinv(input, ind=2, *, out=None):
     if ind.__class__ is not int:
         return _LINALG_TENSORINV(input, ind, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorinv, (input, ind), out, composite_linalg_solve.tensorinv)
     if out is not None:
         return write_out(linalg_tensorinv, (input, ind), out, "same_dtype shared")
@@ -2058,7 +2058,7 @@ def linalg_tensorsolve(input, other, dims, *, out=None):
     Made of other operators by composite.linalg.tensorsolve, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorsolve, (input, other, dims), out, composite_linalg_solve.tensorsolve)
     if out is not None:
         return write_out(linalg_tensorsolve, (input, other, dims), out, "same_dtype shared")
@@ -2234,7 +2234,7 @@ def linalg_eigh(input, UPLO='L', *, out=None):
     if UPLO.__class__ is not str:
         return _LINALG_EIGH(input, UPLO, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigh, (input, UPLO), out, composite_linalg_spectral.eigh)
     if out is not None:
         return write_out(linalg_eigh, (input, UPLO), out, "same_dtype shared")
@@ -2261,7 +2261,7 @@ def linalg_eigvalsh(input, UPLO='L', *, out=None):
     if UPLO.__class__ is not str:
         return _LINALG_EIGVALSH(input, UPLO, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigvalsh, (input, UPLO), out, composite_linalg_spectral.eigvalsh)
     if out is not None:
         return write_out(linalg_eigvalsh, (input, UPLO), out, "same_dtype shared")
@@ -2292,7 +2292,7 @@ def linalg_eig(input, *, out=None):
     if self_ is None:
         return _LINALG_EIG(input, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_eig, (input,), out)
         eigenvalues, eigenvectors = take_kernel()()
@@ -2400,7 +2400,7 @@ def linalg_eigvals(input, *, out=None):
     if self_ is None:
         return _LINALG_EIGVALS(input, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigvals, (input,), out, composite_linalg_spectral.eigvals)
     if out is not None:
         return write_out(linalg_eigvals, (input,), out, "shared")
@@ -2510,7 +2510,7 @@ def linalg_svd(A, full_matrices=True, *, driver=None, out=None):
     if full_matrices.__class__ is not bool or driver is not None and driver.__class__ is not str:
         return _LINALG_SVD(A, full_matrices, driver=driver, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_svd, (A, full_matrices, driver), out, composite_linalg_spectral.linalg_svd)
     if out is not None:
         return write_out(linalg_svd, (A, full_matrices), out, "same_dtype shared", driver=driver)
@@ -2540,7 +2540,7 @@ def linalg_svdvals(A, *, driver=None, out=None):
     if driver is not None and driver.__class__ is not str:
         return _LINALG_SVDVALS(A, driver=driver, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_svdvals, (A, driver), out, composite_linalg_spectral.svdvals)
     if out is not None:
         return write_out(linalg_svdvals, (A,), out, "same_dtype shared", driver=driver)
@@ -2570,7 +2570,7 @@ def svd(input, some=True, compute_uv=True, *, out=None):
     if some.__class__ is not bool or compute_uv.__class__ is not bool:
         return _SVD(input, some, compute_uv, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(svd, (input, some, compute_uv), out, composite_linalg_spectral.svd)
     if out is not None:
         return write_out(svd, (input, some, compute_uv), out, "same_dtype shared")
@@ -2667,7 +2667,7 @@ def linalg_cond(input, p, *, out=None):
     Made of other operators by composite.linalg.cond, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cond, (input, p), out, composite_linalg_norms.cond)
     if out is not None:
         return write_out(linalg_cond, (input, p), out, "shared")
@@ -2680,7 +2680,7 @@ def linalg_cond_p_str(input, p, *, out=None):
     Made of other operators by composite.linalg.cond_by_name, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cond_p_str, (input, p), out, composite_linalg_norms.cond_by_name)
     if out is not None:
         return write_out(linalg_cond_p_str, (input, p), out, "shared")
@@ -2693,7 +2693,7 @@ def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=Non
     Made of other operators by composite.linalg.matrix_rank, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_atol_rtol_tensor, (input, atol, rtol, hermitian), out, composite_linalg_norms.matrix_rank)
     if out is not None:
         return write_out(linalg_matrix_rank_atol_rtol_tensor, (input, atol, rtol, hermitian), out, "shared")
@@ -2706,7 +2706,7 @@ def linalg_matrix_rank_atol_rtol_float(input, atol, rtol, hermitian, *, out=None
     Made of other operators by composite.linalg.matrix_rank, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_atol_rtol_float, (input, atol, rtol, hermitian), out, composite_linalg_norms.matrix_rank)
     if out is not None:
         return write_out(linalg_matrix_rank_atol_rtol_float, (input, atol, rtol, hermitian), out, "shared")
@@ -2719,7 +2719,7 @@ def linalg_matrix_rank(input, tol, hermitian, *, out=None):
     Made of other operators by composite.linalg.matrix_rank_tol, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank, (input, tol, hermitian), out, composite_linalg_norms.matrix_rank_tol)
     if out is not None:
         return write_out(linalg_matrix_rank, (input, tol, hermitian), out, "shared")
@@ -2732,7 +2732,7 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian, *, out=None):
     Made of other operators by composite.linalg.matrix_rank_tol, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_tol_tensor, (input, tol, hermitian), out, composite_linalg_norms.matrix_rank_tol)
     if out is not None:
         return write_out(linalg_matrix_rank_tol_tensor, (input, tol, hermitian), out, "shared")
@@ -2755,7 +2755,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
         flags = state.flags
     except AttributeError:
         flags = INTERCEPT
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_pinv_atol_rtol_tensor, (input, atol, rtol, hermitian), out)
         result = take_kernel()()
@@ -2861,7 +2861,7 @@ def pinverse(input, rcond=1e-15):
     if rcond.__class__ is not float:
         return _PINVERSE(input, rcond)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(pinverse, (input, rcond), None, composite_linalg_norms.pinverse)
     return composite_linalg_norms.pinverse(input, rcond)
 
@@ -2894,7 +2894,7 @@ def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
     if rcond is not None and rcond.__class__ is not float or driver is not None and driver.__class__ is not str:
         return _LINALG_LSTSQ(input, b, rcond, driver=driver, out=out)
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(linalg_lstsq, (input, b, rcond, driver), out)
         solution, residuals, rank, singular_values = take_kernel()()
@@ -3080,3 +3080,44 @@ _MATRIX_EXP_BACKWARD = GuardedOverload("matrix_exp_backward", ((
     (('self', 'Tensor'), ('grad', 'Tensor')),
     matrix_exp_backward,
 ),), composite_linalg_norms.matrix_exp_backward)
+
+
+# The rule of autocast for the arguments: the key `autocast` of the entry.
+AUTOCAST_RULES = {
+    "linalg_inv_ex": "fp32",
+    "linalg_inv": "fp32",
+    "inverse": "fp32",
+    "linalg_qr": "fp32",
+    "qr": "fp32",
+    "linalg_cholesky_ex": "fp32",
+    "linalg_cholesky": "fp32",
+    "cholesky": "fp32",
+    "cholesky_solve": "fp32",
+    "cholesky_inverse": "fp32",
+    "triangular_solve": "fp32",
+    "lu_solve": "fp32",
+    "_lu_with_info": "fp32",
+    "linalg_solve": "fp32",
+    "geqrf": "fp32",
+    "linalg_householder_product": "fp32",
+    "orgqr": "fp32",
+    "ormqr": "fp32",
+    "linalg_tensorinv": "fp32",
+    "linalg_tensorsolve": "fp32",
+    "linalg_eigh": "fp32",
+    "linalg_eigvalsh": "fp32",
+    "linalg_eig": "fp32",
+    "linalg_eigvals": "fp32",
+    "linalg_svd": "fp32",
+    "linalg_svdvals": "fp32",
+    "svd": "fp32",
+    "linalg_cond": "fp32",
+    "linalg_cond_p_str": "fp32",
+    "linalg_matrix_rank_atol_rtol_tensor": "fp32",
+    "linalg_matrix_rank_atol_rtol_float": "fp32",
+    "linalg_matrix_rank": "fp32",
+    "linalg_matrix_rank_tol_tensor": "fp32",
+    "linalg_pinv_atol_rtol_tensor": "lower_result",
+    "pinverse": "fp32",
+    "linalg_lstsq": "fp32",
+}

@@ -224,7 +224,7 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
         flags = state.flags
     except AttributeError:
         flags = INTERCEPT
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         if not flags & REDISPATCH:
             return intercept(mkldnn_rnn_layer, (input, weight0, weight1, weight2, weight3, hx_, cx_, reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train))
         result0, result1, result2, result3 = take_kernel()()
@@ -481,3 +481,9 @@ def pad_sequence(sequences, batch_first, padding_value, padding_side):
     if flags and flags & INTERCEPT:
         return intercept(pad_sequence, (sequences, batch_first, padding_value, padding_side), None, composite_recurrent.pad_sequence)
     return composite_recurrent.pad_sequence(sequences, batch_first, padding_value, padding_side)
+
+
+# The rule of autocast for the arguments: the key `autocast` of the entry.
+AUTOCAST_RULES = {
+    "mkldnn_rnn_layer": "lower_precision",
+}

@@ -2131,7 +2131,7 @@ def reflection_pad3d(input, padding, *, out=None):
         flags = state.flags
     except AttributeError:
         flags = INTERCEPT
-    if flags and flags & (INTERCEPT | AUTOCAST):
+    if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
             return intercept(reflection_pad3d, (input, padding), out)
         result = take_kernel()()
@@ -3066,7 +3066,6 @@ def affine_grid_generator_backward(grad, size, align_corners):
 AUTOCAST_RULES = {
     "reflection_pad1d": "fp32",
     "reflection_pad2d": "fp32",
-    "reflection_pad3d": "fp32",
     "replication_pad1d": "fp32",
     "replication_pad2d": "fp32",
     "replication_pad3d": "fp32",

@@ -3,8 +3,9 @@
 Note [Autocast]
 Within a region, the AUTOCAST bit of the thread's flags makes the wrapper of every operator whose YAML entry has the key
 `autocast` intercept its call (Note [Interception]). `handle_call` casts the floating-point arguments by the entry's
-rule and passes the call on with the bit cleared, so that the operators inside it cast nothing. The cast is a recorded
-operator: gradients come back in the dtypes of the original arguments. In-place and out variants are not cast.
+rule (by `lower_result`, the result) and passes the call on with the bit cleared, so that the operators inside it cast
+nothing. The cast is a recorded operator: gradients come back in the dtypes of the original arguments. In-place and out
+variants are not cast.
 
 A parameter is cast once per region. The cast of a leaf that requires grad is kept until the outermost region ends, and
 all uses share its node, so the gradient is summed in lower precision before it is cast back. The cast is recorded even
@@ -74,6 +75,9 @@ def handle_call(call: Call) -> Any:
         return NotImplemented
     state.flags = flags & ~AUTOCAST
     try:
+        if rule == "lower_result":
+            found = settings()
+            return _cast(call.below(CASTS), found.dtypes["cpu"], found.dtypes["cpu"], found)
         return call.with_args(cast_by(rule, call.args)).below(CASTS)
     finally:
         state.flags = flags
