@@ -114,6 +114,14 @@ _IN_YAML = banners()
 FAMILIES = tuple(dict.fromkeys((*_MEMBERS, *_IN_YAML.values(), "other")))
 
 
+def in_database() -> tuple[str, ...]:
+    """The families of which PyTorch's database of operators has entries."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    present = {family_of(op) for op in op_db}
+    return tuple(family for family in FAMILIES if family in present)
+
+
 def family_of(op: Any) -> str:
     """The family of an OpInfo: under whose banner gradloom has the operator, or else by PyTorch's name."""
     plain = op.name.removeprefix("nn.functional.").removeprefix("torch.ops.aten.")

@@ -22,7 +22,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 import gradloom
 
 from .case import Case, Reject, describe
-from .families import FAMILIES, family_of
+from .families import family_of, in_database
 from .layouts import observed, variants
 from .library import PYTORCH, Absent
 from .opinfo_runner import draw_samples, make_case, quiet, spread
@@ -78,7 +78,7 @@ def reasons() -> dict[str, str]:
     return {name: reason for reason, names in KNOWN.items() for name in names}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", in_database())
 def test_results_lie_in_memory_as_in_pytorch(family):
     candidate, known, new, gone = candidate_library(gradloom), reasons(), [], []
     with quiet():

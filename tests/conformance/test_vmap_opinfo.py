@@ -23,7 +23,7 @@ from gradloom.autograd import forward_ad
 from gradloom.batching.rules import _loop
 
 from .case import UNDEFINED_VALUES, Case, describe
-from .families import FAMILIES, family_of
+from .families import family_of, in_database
 from .library import Absent
 from .opinfo_runner import draw_samples, make_case, quiet, spread
 from .proxy import callable_for, candidate_library
@@ -292,7 +292,7 @@ def of_family(family: str, counts: Counter) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", in_database())
 def test_vmap_is_a_loop_over_examples(family):
     counts: Counter = Counter()
     with quiet(), warnings.catch_warnings():
